@@ -31,7 +31,7 @@ from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.cli.app import App
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, pluralise
 from metronome_opt.plugins import find_versions
 
 app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -86,7 +86,7 @@ def generate(
             faults += differences(family)
         else:
             write_suite(family)
-        console.print(f"{family.name}: {counted(len(family.cases), 'instance')}")
+        console.print(f"{family.name}: {pluralise(len(family.cases), 'instance')}")
     for fault in faults:
         console.print(fault, style="red")
     if faults:
@@ -117,8 +117,8 @@ def best_known(
         console.print(f"refused: {line}", style="red", markup=False)
     outcome = "stored" if update else "better; --update stores them"
     console.print(
-        f"{counted(len(result.better), 'instance')} {outcome}, "
-        f"{counted(len(result.refused), 'record')} refused"
+        f"{pluralise(len(result.better), 'instance')} {outcome}, "
+        f"{pluralise(len(result.refused), 'record')} refused"
     )
     if result.refused:
         raise typer.Exit(1)

@@ -11,10 +11,10 @@ from functools import partial
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.joint_model import place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.perturbation import assign
-from metronome_opt.allocation.placement_search import Search, places_of
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.perturbation import search_placements
+from metronome_opt.allocation.placement_search import PlacementSearch, places_of
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import read_scenario
 from metronome_opt.solvers.budget import Budget
@@ -23,29 +23,31 @@ _LIMIT_S = 10
 _FRESH = 1000  # first seed of plays that no search has seen
 _ROUNDING = 1e-4  # of prices by models
 
-Assigned = tuple[Occupancy, list[Demand], float | None]
+Assigned = tuple[Occupancy, list[JobRequest], float | None]
 
 
-def _nearest(jobs: Sequence[Demand], occupancy: Occupancy, _budget: Budget) -> Assigned:
+def _nearest(jobs: Sequence[JobRequest], occupancy: Occupancy, _budget: Budget) -> Assigned:
     left = []
     for job in jobs:
         placement = occupancy.room.nearest(job)
         if placement is None:
             left.append(job)
         else:
-            occupancy.add(Placed(job, placement))
+            occupancy.add(PlacedJob(job, placement))
     return occupancy, left, None
 
 
-def _greedy(jobs: Sequence[Demand], occupancy: Occupancy, _budget: Budget) -> Assigned:
-    return *assign(jobs, occupancy, Budget(0)), None
+def _greedy(jobs: Sequence[JobRequest], occupancy: Occupancy, _budget: Budget) -> Assigned:
+    return *search_placements(jobs, occupancy, Budget(0)), None
 
 
-def _assign(jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget) -> Assigned:
-    return *assign(jobs, occupancy, budget), None
+def _assign(jobs: Sequence[JobRequest], occupancy: Occupancy, budget: Budget) -> Assigned:
+    return *search_placements(jobs, occupancy, budget), None
 
 
-def _model(solver: str, jobs: Sequence[Demand], occupancy: Occupancy, budget: Budget) -> Assigned:
+def _model(
+    solver: str, jobs: Sequence[JobRequest], occupancy: Occupancy, budget: Budget
+) -> Assigned:
     threads = os.cpu_count() or 1
     placed, left, pool = place_by_model(jobs, occupancy, solver, budget, threads=threads)
     return placed, left, None if pool is None or pool.bound is None else float(pool.bound)
@@ -60,7 +62,7 @@ def price(occupancy: Occupancy) -> float:
     return total
 
 
-METHODS: dict[str, Callable[[Sequence[Demand], Occupancy, Budget], Assigned]] = {
+METHODS: dict[str, Callable[[Sequence[JobRequest], Occupancy, Budget], Assigned]] = {
     "nearest": _nearest,
     "greedy": _greedy,
     "assign": _assign,
@@ -74,7 +76,7 @@ def allocation(small: bool) -> Iterator[Figure]:
     """Place the jobs of the family `allocation` by each method, 10 s each; nobody is gated."""
     entries = read_suite(SUITES / "allocation").entries("tune" if small else "test")
     files = [SUITES / "allocation" / entry.file for entry in entries]
-    searches = [Search(read_scenario(file)) for file in files[: 1 if small else None]]
+    searches = [PlacementSearch(read_scenario(file)) for file in files[: 1 if small else None]]
     for name, method in METHODS.items():
         slowdowns, prices, seconds, left, proved = [], [], [], 0, 0
         for search in searches:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator
-from metronome_opt.allocation.slots.greedy import PlacedJobs
+from metronome_opt.allocation.slots.greedy import PartialSchedule
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.solvers.budget import Budget
@@ -50,7 +50,7 @@ def anneal(
         When to end; the temperature falls with the time.
     short
         Whether jobs may keep some periods, see
-        `metronome_opt.allocation.slots.plan_search.is_short`.
+        `metronome_opt.allocation.slots.plan_search.hyperperiods_fit`.
     cushion_slots
         By how many slots bursts of gated jobs are longer.
     """
@@ -172,7 +172,7 @@ class _Moves:
         self, job: Job, period: int, offsets: Mapping[str, int], periods: Mapping[str, int]
     ) -> int | None:
         """Return an offset at which a job fits beside those that are gated."""
-        placed = PlacedJobs(self._instance, self._cushion)
+        placed = PartialSchedule(self._instance, self._cushion)
         for name, theirs in periods.items():
             placed.put(name, theirs, offsets[name])
         cost = placed.costs(job.name, period)

@@ -16,9 +16,16 @@ from typing import Literal
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Member, Suite
 from metronome_opt.files.documents import make_folder, write_text
-from metronome_opt.files.records import Exact, FrozenMap, Name, Record, build, read_as
+from metronome_opt.files.records import (
+    Exact,
+    FrozenMap,
+    Name,
+    Record,
+    parse_record,
+    read_document_as,
+)
 from metronome_opt.problem.schedule import Schedule, Status, write_schedule
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 
 HOME = Path(__file__).parent
 FILE = "best_known.json"
@@ -119,7 +126,9 @@ def read_best_known(folder: Path = HOME) -> BestKnown:
     path = folder / FILE
     if not path.exists():
         return BestKnown(instances={})
-    return read_as(path, lambda document: build(BestKnown, document, BEST_KNOWN_FORMAT))
+    return read_document_as(
+        path, lambda document: parse_record(BestKnown, document, BEST_KNOWN_FORMAT)
+    )
 
 
 def write_update(update: Update, folder: Path = HOME) -> None:
@@ -265,7 +274,7 @@ def _certificate(member: Member, run: SolverRecord) -> tuple[Schedule, list[str]
         runtime_s=run.wall_s if run.runtime_s is None else run.runtime_s,
         versions=run.versions,
     )
-    faults = [str(fault) for fault in check(member.instance, schedule)]
+    faults = [str(fault) for fault in verify_schedule(member.instance, schedule)]
     if not faults:
         objectives = evaluate(member.instance, schedule.offsets).objectives
         schedule = schedule.model_copy(update={"objectives": objectives})

@@ -15,14 +15,14 @@ from matplotlib.figure import Figure as MplFigure
 from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.errors import counted
+from metronome_opt.errors import pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
-from metronome_opt.scenario.build import PlacedTraffic, Problem
+from metronome_opt.scenario.build import PlacedInstance, PlacedTraffic
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.scenario_file import COMPUTED, DescribedJob
+from metronome_opt.scenario.scenario_file import COMPUTED, JobSpec
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 
 SCENARIO = "paper-24-measured"
@@ -77,13 +77,13 @@ def _computed(scenario: Scenario, folder: Path) -> Scenario:
     return Scenario.model_validate({**dict(scenario), **changes})
 
 
-def _by_model(scenario: Scenario) -> Iterator[tuple[DescribedJob, MeasuredStep]]:
+def _by_model(scenario: Scenario) -> Iterator[tuple[JobSpec, MeasuredStep]]:
     for job, step in zip(scenario.jobs, scenario.sources(), strict=True):
         if isinstance(step, MeasuredStep):
             yield job, step
 
 
-def _computed_job(job: DescribedJob, step: MeasuredStep) -> DescribedJob:
+def _computed_job(job: JobSpec, step: MeasuredStep) -> JobSpec:
     """Return a job of the same batch; stages share the samples of their micro-batches."""
     batch = step.batch * step.microbatches // step.stages
     return job.model_copy(update={"traffic": None, "batch": batch})
@@ -107,7 +107,7 @@ def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
 # ------------------------------------------------------------------ the table
 
 
-def _rows(problem: Problem) -> pd.DataFrame:
+def _rows(problem: PlacedInstance) -> pd.DataFrame:
     flows = problem.deployment.parts
     return pd.DataFrame(
         {
@@ -156,7 +156,7 @@ def _duty_cycle(entry: PlacedTraffic) -> float:
 # ------------------------------------------------------------------ the picture
 
 
-def _picture(problems: Mapping[str, Problem]) -> MplFigure:
+def _picture(problems: Mapping[str, PlacedInstance]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
     entries = [problem.traffic for problem in problems.values()]
@@ -174,7 +174,7 @@ def _picture(problems: Mapping[str, Problem]) -> MplFigure:
             axes.text(
                 1.01,
                 y + 0.45 * height,
-                f"{counted(len(entry.exact.bursts), 'burst')}, {_duty_cycle(entry):.0%} of "
+                f"{pluralise(len(entry.exact.bursts), 'burst')}, {_duty_cycle(entry):.0%} of "
                 f"{float(entry.exact.duration):.0f} ms",
                 va="center",
                 fontsize=style.SMALL,

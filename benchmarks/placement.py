@@ -8,7 +8,7 @@ from functools import partial
 from benchmarks.clusters import large_gang, large_state
 from benchmarks.measure import best_time
 from benchmarks.registry import Figure, benchmark
-from metronome_opt.kubernetes.state.placement import Place, place_job
+from metronome_opt.kubernetes.state.placement import PlacementDecision, place_job
 
 
 @benchmark("How long does placing take in a cluster of 1,024 nodes with 500 jobs?")
@@ -23,6 +23,6 @@ def placement_speed(small: bool) -> Iterator[Figure]:
         seconds = best_time(partial(place_job, state, asked, now_s=1000.0), repeats)
         name = f"gang of {tasks} at {rate // 1000} Gbit/s"
         yield Figure(name, 1e3 * seconds, "ms", "<= 300")
-        if isinstance(result, Place):
+        if isinstance(result, PlacementDecision):
             yield Figure(f"{name}: iteration", result.expected_ms, "ms")
             yield Figure(f"{name}: racks", result.placement.racks, "")

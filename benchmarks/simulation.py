@@ -21,7 +21,7 @@ from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Runner
+from metronome_opt.engine.jobs import EngineJob
 from metronome_opt.output.figures.picture import new_axes
 from metronome_opt.problem.instance import Instance
 from metronome_opt.simulation import simulate
@@ -149,7 +149,7 @@ def _best_run(instance: Instance, until_s: float, repeats: int) -> tuple[int, fl
 def _unshifted(instance: Instance) -> Engine:
     """Return the jobs of an instance on its network, each to begin when it is ready, for ever."""
     engine = Engine(
-        {link.name: link.capacity for link in instance.links}, Runner.of_instance(instance)
+        {link.name: link.capacity for link in instance.links}, EngineJob.of_instance(instance)
     )
     for index, job in enumerate(instance.jobs):
         engine.enter(index, job.links, at=float(job.ready * instance.slot_ms))

@@ -27,14 +27,21 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
     groups,
-    is_short,
+    hyperperiods_fit,
     search_plan,
 )
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.files.documents import write_text
-from metronome_opt.files.records import FrozenDict, FrozenMap, Record, build, dump_document, read_as
+from metronome_opt.files.records import (
+    FrozenDict,
+    FrozenMap,
+    Record,
+    dump_document,
+    parse_record,
+    read_document_as,
+)
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import build_scenario, spread
 from metronome_opt.simulation.study import STUDIES, read_study
@@ -106,7 +113,7 @@ def judge(instance: Instance, network: str = NETWORK) -> PlanSimulator:
 
 def read_best() -> BestSlowdowns:
     """Return what is known."""
-    return read_as(FILE, lambda document: build(BestSlowdowns, document, FORMAT))
+    return read_document_as(FILE, lambda document: parse_record(BestSlowdowns, document, FORMAT))
 
 
 def search(instance: Instance, seconds: float, seed: int) -> Best:
@@ -142,7 +149,7 @@ def _anneal(
         plan.only(part),
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,
-        short=partial(is_short, part, [link.name for link in part.links], {}),
+        short=partial(hyperperiods_fit, part, [link.name for link in part.links], {}),
         cushion_slots=options.cushion,
         seed=seed,
     )

@@ -5,15 +5,15 @@ They are solvers of a benchmark: ``--solvers auto,benchmarks/textbook.py:cpsat``
 
 from __future__ import annotations
 
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.export.textbook import TimeIndexed
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 
-def cpsat(search: Search) -> None:
+def cpsat(search: SolverRun) -> None:
     """Solve the time-indexed CP-SAT model."""
     greedy.unshifted(search)
     form = TimeIndexed(search.compiled)
@@ -23,7 +23,7 @@ def cpsat(search: Search) -> None:
         solve_cpsat(search, program)
 
 
-def milp(search: Search) -> None:
+def milp(search: SolverRun) -> None:
     """Solve the time-indexed MILP with HiGHS."""
     greedy.unshifted(search)
     form = TimeIndexed(search.compiled)
@@ -35,8 +35,8 @@ def milp(search: Search) -> None:
         solve_highs(search, program)
 
 
-def _in_time(search: Search) -> bool:
+def _in_time(search: SolverRun) -> bool:
     search.built()
     if search.stopped:
-        search.end(Stop.TIME_LIMIT)
+        search.end(StopReason.TIME_LIMIT)
     return not search.stopped

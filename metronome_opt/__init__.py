@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from metronome_opt.problem.instance import read_instance as read_instance
     from metronome_opt.problem.instance import write_instance as write_instance
     from metronome_opt.problem.result import CustomSolverError as CustomSolverError
-    from metronome_opt.problem.result import Event as Event
     from metronome_opt.problem.result import Level as Level
+    from metronome_opt.problem.result import ProgressEvent as ProgressEvent
     from metronome_opt.problem.result import Result as Result
-    from metronome_opt.problem.result import Stop as Stop
+    from metronome_opt.problem.result import StopReason as StopReason
     from metronome_opt.problem.schedule import Schedule as Schedule
     from metronome_opt.problem.schedule import Status as Status
     from metronome_opt.problem.schedule import read_schedule as read_schedule
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from metronome_opt.scenario import read_scenario as read_scenario
     from metronome_opt.solvers import SOLVERS as SOLVERS
     from metronome_opt.solvers.multiobjective.front import Front as Front
-    from metronome_opt.verify import check as check
     from metronome_opt.verify import evaluate as evaluate
+    from metronome_opt.verify import verify_schedule as verify_schedule
 
 _HOME = {
     "allocation.api": ("allocate",),
@@ -56,14 +56,14 @@ _HOME = {
     "problem.instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),
     "solvers.multiobjective.front": ("Front",),
-    "problem.result": ("CustomSolverError", "Event", "Level", "Result", "Stop"),
+    "problem.result": ("CustomSolverError", "ProgressEvent", "Level", "Result", "StopReason"),
     "scenario": ("build_scenario", "read_scenario"),
     "problem.schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
     "allocation.fronts": ("pareto",),
     "allocation.solving": ("load", "solve"),
     "problem.stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
-    "verify": ("check", "evaluate"),
+    "verify": ("verify_schedule", "evaluate"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

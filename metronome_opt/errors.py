@@ -44,7 +44,7 @@ class InputError(MetronomeError, ValueError):
 
 
 @contextmanager
-def naming(place: str | Path, kind: type[InputError] = InputError) -> Iterator[None]:
+def error_context(place: str | Path, kind: type[InputError] = InputError) -> Iterator[None]:
     """Put a place before the errors of this block, those of one kind."""
     try:
         yield
@@ -123,6 +123,6 @@ def first_few(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def counted(count: int, what: str) -> str:
+def pluralise(count: int, what: str) -> str:
     """Return ``1 link`` or ``2 links``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"

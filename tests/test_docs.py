@@ -14,7 +14,7 @@ from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.files.documents import parse_yaml
 from metronome_opt.kubernetes.state import ClusterState, Store, read_request
-from metronome_opt.kubernetes.state.placement import Place, place_job
+from metronome_opt.kubernetes.state.placement import PlacementDecision, place_job
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, locate, read_scenario
@@ -23,7 +23,7 @@ from metronome_opt.simulation import POLICIES, Conditions
 from metronome_opt.simulation.generators import Draw
 from metronome_opt.simulation.study import STUDIES, Study
 from metronome_opt.solvers import SOLVERS
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.landscape import optimum
 
 ROOT = Path(__file__).parents[1]
@@ -50,7 +50,7 @@ def test_the_files_shown_are_valid_and_true() -> None:
     instance_text, schedule_text = blocks("docs/model.md", "json")
     instance = Instance.from_dict(json.loads(instance_text))
     schedule = Schedule.from_dict(json.loads(schedule_text))
-    assert check(instance, schedule) == ()
+    assert verify_schedule(instance, schedule) == ()
     assert optimum(instance) == schedule.lower_bound
 
 
@@ -95,7 +95,7 @@ def test_the_jobs_shown_find_a_place(tmp_path: Path) -> None:
     for block in shown:
         (tmp_path / "job.yaml").write_text(textwrap.dedent(block), encoding="utf-8")
         asked = read_request(tmp_path / "job.yaml", spec)
-        assert isinstance(place_job(ClusterState(spec), asked), Place)
+        assert isinstance(place_job(ClusterState(spec), asked), PlacementDecision)
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from metronome_opt import solve
-from metronome_opt.allocation.slots.iteration_times import Times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.output.tables import gated_text
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.job_traffic import read_traffic
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.simulation.run import simulate_schedule
 
 DRAWN, QUICK = 200, 20  # scenarios, and those of them that are solved each time
@@ -69,7 +69,7 @@ def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
     scenario = drawn(seed)
     result = solve(scenario, time_limit=20, seed=0, workers=1)
     schedule = Schedule.from_dict(result.schedule.to_dict())
-    problem, faults = judge(scenario, schedule)
+    problem, faults = verify_placed(scenario, schedule)
     assert faults == ()
     assert problem is not None
     # The file, from the best places of an empty cluster and the stated times.
@@ -87,7 +87,7 @@ def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
     assert stated is not None
     assert schedule.lower_bound == 1 <= stated
     # The line below the table, the summary.
-    times = Times.of(result)
+    times = IterationTimes.of(result)
     assert dict(times.after) == dict(expected)
     line = gated_text(result.instance, schedule, times)
     (told,) = re.findall(r"gated: slowdown ([0-9.]+);", line)

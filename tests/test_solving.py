@@ -11,12 +11,12 @@ import pytest
 
 from metronome_opt import (
     SOLVERS,
-    Event,
     Instance,
     MaxIterations,
     MaxRuntime,
     NoImprovement,
-    Stop,
+    ProgressEvent,
+    StopReason,
     load,
     read_instance,
     solve,
@@ -25,8 +25,8 @@ from metronome_opt import (
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.problem.result import CustomSolverError
 from metronome_opt.problem.stopping import StoppingRule
-from metronome_opt.solvers import Search
-from metronome_opt.verify import check
+from metronome_opt.solvers import SolverRun
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import ALTERNATING, assert_sound
 from tests.builders import HARD, job, network, two_jobs
 
@@ -54,10 +54,10 @@ def test_objective_is_slowdown_whatever_the_instance() -> None:
     assert_sound(solve(read_instance(COPRIME / "coprime-3x1-test-0.json"), time_limit=5))
     assert NEEDY.needs_stretch
     unknown = solve(NEEDY, time_limit=0)
-    assert (unknown.schedule.first, check(NEEDY, unknown.schedule)) == ("slowdown", ())
+    assert (unknown.schedule.first, verify_schedule(NEEDY, unknown.schedule)) == ("slowdown", ())
     result = solve(NEEDY, objective=["contention", "stretch"], time_limit=0.5, workers=1)
     assert result.schedule.first == "contention"
-    assert check(NEEDY, result.schedule) == ()
+    assert verify_schedule(NEEDY, result.schedule) == ()
 
 
 def test_slowdown_alone_states_times_and_gates() -> None:
@@ -126,7 +126,7 @@ def test_iterations_limit_a_run_repeatably() -> None:
         solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, workers=1)
         for n in (20, 20, 60)
     )
-    assert first.stop is Stop.RULE
+    assert first.stop is StopReason.RULE
     assert first.offsets == again.offsets
     assert [event.incumbent for event in first.trajectory] == [
         event.incumbent for event in longer.trajectory[: len(first.trajectory)]
@@ -134,17 +134,17 @@ def test_iterations_limit_a_run_repeatably() -> None:
 
 
 def test_run_without_improvement_ends() -> None:
-    seen: list[Event] = []
+    seen: list[ProgressEvent] = []
     rules: list[StoppingRule] = [seen.append, NoImprovement(seconds=0.3)]
     result = solve(HARD, "local", "contention", stop=rules, time_limit=60, workers=1)
-    assert result.stop is Stop.RULE
+    assert result.stop is StopReason.RULE
     assert seen[-1].stalled_s >= 0.3
     assert seen[-1].incumbent == result.objective
     assert [event for event in seen if event.source] == list(result.trajectory)
 
 
 def test_rules_are_plain_functions_of_an_event() -> None:
-    event = Event(2.0, Fraction(3), None, "x", iteration=10, stalled=4, stalled_s=1.5)
+    event = ProgressEvent(2.0, Fraction(3), None, "x", iteration=10, stalled=4, stalled_s=1.5)
     assert [MaxRuntime(s)(event) for s in (2, 2.5)] == [True, False]
     assert [MaxIterations(n)(event) for n in (10, 11)] == [True, False]
     assert [NoImprovement(n)(event) for n in (4, 5)] == [True, False]
@@ -155,33 +155,33 @@ def test_rules_are_plain_functions_of_an_event() -> None:
 
 
 def test_rule_ends_a_run_of_several_objectives() -> None:
-    def enough(event: Event) -> bool:
+    def enough(event: ProgressEvent) -> bool:
         return event.incumbent is not None
 
     result = solve(HARD, objective=["contention", "wait"], stop=enough, time_limit=60, workers=1)
-    assert result.stop is Stop.RULE
+    assert result.stop is StopReason.RULE
     assert not any(level.proved for level in result.levels)
 
 
 # ------------------------------------------------------------------ solvers of others that fail
 
 
-def raising(error: BaseException) -> Callable[[Search], None]:
-    def solver(_: Search) -> None:
+def raising(error: BaseException) -> Callable[[SolverRun], None]:
+    def solver(_: SolverRun) -> None:
         raise error
 
     return solver
 
 
-def offering(offsets: Any) -> Callable[[Search], None]:
-    def solver(search: Search) -> None:
+def offering(offsets: Any) -> Callable[[SolverRun], None]:
+    def solver(search: SolverRun) -> None:
         search.offer(offsets)
 
     return solver
 
 
-def bounding(bound: Any) -> Callable[[Search], None]:
-    def solver(search: Search) -> None:
+def bounding(bound: Any) -> Callable[[SolverRun], None]:
+    def solver(search: SolverRun) -> None:
         search.raise_bound(bound)
 
     return solver
@@ -208,7 +208,7 @@ def test_solver_that_fails_is_an_error_that_keeps_its_schedule(fail: Any, said: 
         solve(APART, fail, "contention")
     assert str(refusal.value) == said.format("solver")
 
-    def later(search: Search) -> None:
+    def later(search: SolverRun) -> None:
         search.offer([0, 4])
         fail(search)
 
@@ -219,20 +219,20 @@ def test_solver_that_fails_is_an_error_that_keeps_its_schedule(fail: Any, said: 
     result = failure.value.result
     assert result is not None
     assert result.offsets == {"a": 0, "b": 4}
-    assert check(APART, result.schedule) == ()
+    assert verify_schedule(APART, result.schedule) == ()
 
 
 def test_false_bound_is_not_stated() -> None:
     # Bursts that meet in 1 of 10 slots leave 20 of 120 unserved there: a contention of 2.
-    def before(search: Search) -> None:
+    def before(search: SolverRun) -> None:
         search.raise_bound(Fraction(3))
         search.offer([0, 4])
 
-    def after(search: Search) -> None:
+    def after(search: SolverRun) -> None:
         search.offer([0, 4])
         search.raise_bound(Fraction(3))
 
-    def above_unshifted(search: Search) -> None:
+    def above_unshifted(search: SolverRun) -> None:
         search.raise_bound(Fraction(11))
 
     for solver, value, source in ((before, 2, "before"), (after, 2, "after")):
@@ -244,6 +244,6 @@ def test_false_bound_is_not_stated() -> None:
         assert result is not None
         assert result.objective == value
         assert result.lower_bound is None
-        assert check(APART, result.schedule) == ()
+        assert verify_schedule(APART, result.schedule) == ()
     with pytest.raises(SolverError, match="11 is no lower bound: a schedule of contention 10 was"):
         solve(APART, above_unshifted, "contention")

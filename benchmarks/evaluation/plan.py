@@ -19,7 +19,7 @@ from metronome_opt.files.records import (
     Positive,
     Record,
     explain,
-    read_as,
+    read_document_as,
 )
 from metronome_opt.simulation.study import STUDIES, Setting
 
@@ -106,7 +106,7 @@ def read_plan(path: Path = PLAN) -> Mapping[str, Part | Race]:
     InputError
         If the file cannot be read, or a part has no valid fields.
     """
-    return read_as(path, lambda document: dict(map(_part, document, document.values())))
+    return read_document_as(path, lambda document: dict(map(_part, document, document.values())))
 
 
 def _part(name: str, fields: object) -> tuple[str, Part | Race]:

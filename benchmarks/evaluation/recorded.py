@@ -15,7 +15,7 @@ from pydantic import Field
 
 from metronome_opt.bench.simulations import SimulationRecord, Value
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, pluralise
 from metronome_opt.files.documents import make_folder, staged, write_text
 from metronome_opt.files.journal import dump_line, read_journal
 from metronome_opt.files.records import (
@@ -23,9 +23,9 @@ from metronome_opt.files.records import (
     FrozenMap,
     Name,
     Record,
-    build,
     dump_document,
-    read_as,
+    parse_record,
+    read_document_as,
 )
 
 RECORDS = Path(__file__).parent / "records"
@@ -86,7 +86,9 @@ def read_index(folder: Path = RECORDS) -> Index:
     """Read the index; where there is none yet, nothing is recorded."""
     if not (folder / INDEX).exists():
         return Index()
-    return read_as(folder / INDEX, lambda document: build(Index, document, INDEX_FORMAT))
+    return read_document_as(
+        folder / INDEX, lambda document: parse_record(Index, document, INDEX_FORMAT)
+    )
 
 
 K = TypeVar("K", SimulationRecord, SolverRecord)
@@ -182,5 +184,5 @@ def _distinct(values: Iterable[str]) -> tuple[str, ...]:
 
 def _in_words(machine: Mapping[str, Any]) -> str:
     cores = machine.get("cores")
-    parts = (machine.get("processor"), None if cores is None else counted(cores, "core"))
+    parts = (machine.get("processor"), None if cores is None else pluralise(cores, "core"))
     return ", ".join(part for part in parts if part) or "unknown machine"

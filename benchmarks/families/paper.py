@@ -13,7 +13,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import UniformCluster
-from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulation.generators.jobs import take_fragment
@@ -72,9 +72,7 @@ def _example() -> Scenario:
     return read_scenario(_EXAMPLE)
 
 
-def _instance(
-    name: str, example: Scenario, cluster: Cluster, jobs: Iterable[DescribedJob]
-) -> Instance:
+def _instance(name: str, example: Scenario, cluster: Cluster, jobs: Iterable[JobSpec]) -> Instance:
     """Return an instance in which all workers send at once, and slowdowns are over periods."""
     scenario = Scenario(
         name=name,
@@ -95,7 +93,7 @@ def _jobs(
     cluster: Cluster,
     racks: int,
     periods: Sequence[int],
-) -> list[DescribedJob] | None:
+) -> list[JobSpec] | None:
     """Return the jobs of the example with all that is drawn; None if one does not fit."""
     free = Counter(cluster.gpus_of)
     placed = {}
@@ -104,7 +102,7 @@ def _jobs(
         nodes = take_fragment(draw, cluster, free, workers, draw.randint(1, racks))
         if nodes is None:
             return None
-        work = DescribedJob(
+        work = JobSpec(
             name=job.name,
             model=job.model,
             batch=job.batch,
@@ -123,7 +121,7 @@ def _batch(
     draw: random.Random,
     example: Scenario,
     cluster: Cluster,
-    job: DescribedJob,
+    job: JobSpec,
     periods: Sequence[int],
 ) -> int | None:
     """Return a random one of the suitable batches; None if there is none."""

@@ -19,8 +19,8 @@ from metronome_opt.files.records import (
     Positive,
     Record,
     Share,
-    build,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.problem.instance import Instance
@@ -265,9 +265,9 @@ def read_cases(path: str | Path, names: list[str] | None = None) -> list[Case]:
     """
 
     def make(document: dict[str, Any]) -> Cases:
-        return build(Cases, document, FORMAT)
+        return parse_record(Cases, document, FORMAT)
 
-    cases = {case.name: case for case in read_as(path, make).cases}
+    cases = {case.name: case for case in read_document_as(path, make).cases}
     for name in names or ():
         if name not in cases:
             raise InputError(f"{path}: has no case {quote(name)}")

@@ -12,7 +12,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Lateness, Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
 from metronome_opt.problem.instance import Sharing
 
 
@@ -67,9 +67,9 @@ def play_case(
     served = service(mode)
     instance = case.instance()
     runners = [
-        Runner(
+        EngineJob(
             job.name,
-            Pattern.of_job(job, instance.slot_ms),
+            IterationProfile.of_job(job, instance.slot_ms),
             weighs[job.name],
             stated.iterations,
             len(job.links),
@@ -91,10 +91,10 @@ def play_case(
         begin = begins[job.name]
         engine.enter(index, job.links, at=float(begin))
         if job.name in slots.offsets:
-            slot = Slot(
+            slot = WindowSchedule(
                 period_ms=float(slots.periods[job.name]),
                 cushion_ms=float(CUSHION_MS),
-                lateness=Lateness.YIELD,
+                lateness=LatePolicy.YIELD,
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
             first = _first_slot(begin, slots.offsets[job.name], slot)
@@ -125,7 +125,7 @@ def _bursts(engine: Engine) -> dict[str, tuple[tuple[float, float], ...]]:
     return found
 
 
-def _first_slot(begin: int, offset: int, slot: Slot) -> float:
+def _first_slot(begin: int, offset: int, slot: WindowSchedule) -> float:
     """Return the planned beginning of the first iteration, for which nobody is late."""
     return offset + math.ceil((begin - slot.cushion_ms - offset) / slot.period_ms) * slot.period_ms
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, Placed, Start
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob, StartOption
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
 from metronome_opt.scenario.flows import Placement
 
@@ -21,7 +21,7 @@ _PATIENCE = 20  # a wait over the cost of a start, from which on a job starts
 _LEAVING = 4  # next departures after which places are looked at
 
 
-class Decision(NamedTuple):
+class AdmissionDecision(NamedTuple):
     """The decision about a job that waits.
 
     Attributes
@@ -32,8 +32,8 @@ class Decision(NamedTuple):
         The nearest place now; None if there is no room.
     """
 
-    start: Start | None
-    now: Start | None
+    start: StartOption | None
+    now: StartOption | None
 
     @property
     def placement(self) -> Placement | None:
@@ -41,21 +41,21 @@ class Decision(NamedTuple):
         return None if self.start is None or self.start.after_ms else self.start.placement
 
 
-class Waiting(NamedTuple):
+class QueuedJob(NamedTuple):
     """A job that waits for a place, for so long by now."""
 
-    job: Demand
+    job: JobRequest
     waited_ms: float = 0.0
 
 
-def decide_starts(
-    waiting: Sequence[Waiting],
+def decide_admissions(
+    waiting: Sequence[QueuedJob],
     occupancy: Occupancy,
     arrivals: Arrivals,
     seed: int = 0,
     *,
     may_wait: bool = True,
-) -> Mapping[str, Decision]:
+) -> Mapping[str, AdmissionDecision]:
     """Decide which jobs start now, and where.
 
     Parameters
@@ -75,14 +75,14 @@ def decide_starts(
     Mapping
         The decision about each job, by name.
     """
-    decisions: dict[str, Decision] = {}
+    decisions: dict[str, AdmissionDecision] = {}
     with_starts = occupancy.copy()
-    held = list[Demand]()
+    held = list[JobRequest]()
     for index, (job, waited_ms) in enumerate(waiting):
         now = _nearest(job, with_starts)
-        decision = Decision(now, now)
+        decision = AdmissionDecision(now, now)
         if now is None:
-            decision = Decision(next(_later(job, with_starts), (None, ""))[0], None)
+            decision = AdmissionDecision(next(_later(job, with_starts), (None, ""))[0], None)
         elif now.cost > MIN_GAIN * job.cost_weight * job.expected_ms:
             others = held, [each.job for each in waiting[index + 1 :]]
             is_patient = may_wait and job.cost_weight * waited_ms < _PATIENCE * now.cost
@@ -90,23 +90,23 @@ def decide_starts(
             if len(choices) > 1:
                 rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
                 best = rollouts.best([choice for _, choice in choices])
-                decision = Decision(choices[best][0], now)
+                decision = AdmissionDecision(choices[best][0], now)
         decisions[job.name] = decision
         if decision.placement is not None:
-            with_starts.add(Placed(job, decision.placement))
+            with_starts.add(PlacedJob(job, decision.placement))
         elif now is not None:
             held.append(job)
     return decisions
 
 
-def _nearest(job: Demand, occupancy: Occupancy) -> Start | None:
+def _nearest(job: JobRequest, occupancy: Occupancy) -> StartOption | None:
     placement = occupancy.nearest(job) if occupancy.room.may_hold(job) else None
     return None if placement is None else occupancy.start(job, placement)
 
 
 def _choices(
-    job: Demand, occupancy: Occupancy, now: Start, *, may_wait: bool
-) -> list[tuple[Start, Choice]]:
+    job: JobRequest, occupancy: Occupancy, now: StartOption, *, may_wait: bool
+) -> list[tuple[StartOption, Choice]]:
     """Return the nearest place now, and the starts of lowest cost among those that cost less."""
     least = now.cost - MIN_GAIN * job.cost_weight * job.expected_ms
     places = [start for start in _places(job, occupancy) if start.cost < least]
@@ -122,7 +122,7 @@ def _choices(
     ]
 
 
-def _places(job: Demand, occupancy: Occupancy) -> list[Start]:
+def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
     """Return the starts of a job now at its candidate places, and the best after exchanges."""
     if occupancy.candidates == 1:
         return []
@@ -134,8 +134,8 @@ def _places(job: Demand, occupancy: Occupancy) -> list[Start]:
 
 
 def _later(
-    job: Demand, occupancy: Occupancy, limit: float | None = None
-) -> Iterator[tuple[Start, str]]:
+    job: JobRequest, occupancy: Occupancy, limit: float | None = None
+) -> Iterator[tuple[StartOption, str]]:
     """Yield the cheapest places after each of the next departures, with the job that leaves last.
 
     None that costs `limit` for the wait alone.

@@ -20,14 +20,14 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import (
     SLOWDOWN,
     JobObjective,
-    Levels,
+    MeanWeights,
     are_simulated,
     simulated_levels,
 )
-from metronome_opt.problem.result import Result, Stop
+from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
     Exact,
@@ -40,7 +40,7 @@ from metronome_opt.solvers.registry import find_solver
 
 
 def allocate(
-    scenario: Instance | Problem | Scenario | str | Path,
+    scenario: Instance | PlacedInstance | Scenario | str | Path,
     solver: str = "auto",
     objective: str | JobObjective | Sequence[str | JobObjective] = SLOWDOWN,
     *,
@@ -119,7 +119,7 @@ def allocate(
     )
     with interrupt_stops(budget):
         baseline = run(places_by="greedy", plan=rotate_greedily)
-        if solver == "greedy" or baseline.stop is Stop.PROVED or budget.stopped:
+        if solver == "greedy" or baseline.stop is StopReason.PROVED or budget.stopped:
             return baseline
         result = run(places_by=solver)
     if _is_better(baseline, result, levels):
@@ -129,7 +129,7 @@ def allocate(
     return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
-def _is_better(new: Result, old: Result, levels: Levels) -> bool:
+def _is_better(new: Result, old: Result, levels: MeanWeights) -> bool:
     """Return whether a result is better than another one, by means of simulated slowdowns.
 
     One that was not simulated is not. Nor is one whose jobs are others.
@@ -141,7 +141,7 @@ def _is_better(new: Result, old: Result, levels: Levels) -> bool:
     return is_better(_means(new, levels), _means(old, levels))
 
 
-def _means(result: Result, levels: Levels) -> Values:
+def _means(result: Result, levels: MeanWeights) -> Values:
     instance, schedule = result.instance, result.schedule
     times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
     periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}

@@ -13,7 +13,7 @@ from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.objectives import JobObjective, name_of
 from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import Problem, locate, read_source
+from metronome_opt.scenario.build import PlacedInstance, locate, read_source
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT, Exact
 from metronome_opt.solvers.budget import Budget
 
@@ -24,16 +24,16 @@ class ScenarioError(InputError):
     """A scenario cannot be placed; the text begins with the place in it."""
 
 
-def read_problem(problem: object) -> Problem | Scenario:
+def read_problem(problem: object) -> PlacedInstance | Scenario:
     """Return the problem; a scenario without places."""
     if isinstance(problem, str | Path):
         problem = read_source(problem)
     if isinstance(problem, Instance):
-        problem = Problem(problem)
-    if not isinstance(problem, Problem | Scenario):
+        problem = PlacedInstance(problem)
+    if not isinstance(problem, PlacedInstance | Scenario):
         raise InputError(
-            f"problem: must be an Instance, a Scenario, a Problem, which `load` returns, or a "
-            f"file, got {type(problem).__name__}"
+            f"problem: must be an Instance, a Scenario, a PlacedInstance, which `load` returns, "
+            f"or a file, got {type(problem).__name__}"
         )
     return problem
 
@@ -46,20 +46,20 @@ def check_network(network: str) -> None:
         )
 
 
-def find_source(problem: object, network: str | None) -> Problem | Scenario:
+def find_source(problem: object, network: str | None) -> PlacedInstance | Scenario:
     """Return the problem, with links shared in a given way if there is one."""
     source = read_problem(problem)
     if network is not None:
         check_network(network)
     if network in (None, "gated"):
         return source
-    if isinstance(source, Problem):
+    if isinstance(source, PlacedInstance):
         return replace(source, instance=source.instance.replace(network=network))
     cluster = source.cluster.model_copy(update={"network": network})
     return source.model_copy(update={"cluster": cluster})
 
 
-def weights_of(source: Problem | Scenario) -> Mapping[str, int]:
+def weights_of(source: PlacedInstance | Scenario) -> Mapping[str, int]:
     """Return the weights of the jobs, by name."""
     if isinstance(source, Scenario):
         return {job.name: job.priority for job in source.jobs}
@@ -77,12 +77,12 @@ def naming_problem(problem: object) -> Iterator[None]:
         raise ScenarioError(error.lines[0], error.lines[1:]) from None
 
 
-def place_jobs(source: Problem | Scenario, budget: Budget, **terms: Any) -> Problem:
+def place_jobs(source: PlacedInstance | Scenario, budget: Budget, **terms: Any) -> PlacedInstance:
     """Return the problem with all jobs placed, where means of slowdowns are small.
 
     Terms are those of `metronome_opt.allocation.scenario_search.allocate`.
     """
-    if isinstance(source, Problem):
+    if isinstance(source, PlacedInstance):
         return source
     if source.is_placed:
         return build_scenario(source)
@@ -91,7 +91,7 @@ def place_jobs(source: Problem | Scenario, budget: Budget, **terms: Any) -> Prob
     return allocate(source, budget, **terms)
 
 
-def warm_up_for_places(source: Problem | Scenario) -> None:
+def warm_up_for_places(source: PlacedInstance | Scenario) -> None:
     """Load what places are simulated with, where some are to be chosen."""
     if isinstance(source, Scenario) and not source.is_placed:
         from metronome_opt.allocation.slots.solve import warm_up_engine
@@ -99,7 +99,7 @@ def warm_up_for_places(source: Problem | Scenario) -> None:
         warm_up_engine()
 
 
-def hyperperiod_of(source: Problem | Scenario) -> int | None:
+def hyperperiod_of(source: PlacedInstance | Scenario) -> int | None:
     """Return the slots that all periods have to divide; None for any periods."""
     cluster = source.cluster if isinstance(source, Scenario) else None
     hyperperiod: int | None = getattr(cluster, "hyperperiod", None)  # of a cluster with a grid

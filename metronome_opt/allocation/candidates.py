@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.cluster_input import most_free
@@ -33,7 +33,7 @@ _Rack = Mapping[str, int]  # tasks that there is room for, by node
 _Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
 
 
-class Room:
+class FreeResources:
     """Free resources of the nodes of a cluster.
 
     Parameters
@@ -82,9 +82,9 @@ class Room:
         self._counted: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
-    def copy(self) -> Room:
+    def copy(self) -> FreeResources:
         """Return a room of its own with the same nodes."""
-        other = object.__new__(Room)
+        other = object.__new__(FreeResources)
         other.__dict__ |= self.__dict__
         other.free = self.free.copy()
         return other
@@ -141,7 +141,9 @@ class Room:
         left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
         return float(sum(left) / len(left))
 
-    def placement(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+    def placement(
+        self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
+    ) -> Placement:
         """Return the placement of the tasks of a job on nodes, one per task, by paths if chosen.
 
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
@@ -155,7 +157,9 @@ class Room:
             )
         return placement
 
-    def by_paths(self, nodes: Sequence[str], job: Demand, paths: Paths | None = None) -> Placement:
+    def by_paths(
+        self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
+    ) -> Placement:
         """Return the same, whatever its links carry."""
         rails, each = None, job.each.gpus
         if self._has_rails:
@@ -181,7 +185,7 @@ class Room:
             self._placements[key] = found
         return self._placements[key]
 
-    def spread(self, job: Demand) -> Placement | None:
+    def spread(self, job: JobRequest) -> Placement | None:
         """Put every task of a job where most GPUs are free, the first node by name among equals.
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
@@ -191,11 +195,11 @@ class Room:
             return None
         return self.placement(most_free(room, job.tasks), job)
 
-    def may_hold(self, job: Demand) -> bool:
+    def may_hold(self, job: JobRequest) -> bool:
         """Return whether there is room for the tasks of a job, wherever."""
         return job.gpus <= self.free_gpus and int(self.tasks(job.each).sum()) >= job.tasks
 
-    def nearest(self, job: Demand) -> Placement | None:
+    def nearest(self, job: JobRequest) -> Placement | None:
         """Return the placement with the fewest racks, then nodes, that is found.
 
         The fullest racks that hold the whole job come first; several racks are the last resort.
@@ -218,9 +222,9 @@ class Room:
         placement = self.allowed(tuple(sorted(best)), job) if best else None
         if placement is not None:
             return placement
-        return min(self.candidates(job), key=distance, default=None)
+        return min(self.candidates(job), key=network_cost, default=None)
 
-    def candidates(self, job: Demand, limit: int = 64) -> list[Placement]:
+    def candidates(self, job: JobRequest, limit: int = 64) -> list[Placement]:
         """Return up to `limit` placements of a job, few racks first.
 
         One rack each, then several below one switch: the fullest ones that have room, and the
@@ -261,12 +265,12 @@ class Room:
                 break
         return sorted(allowed, key=lambda placement: placement.spans)
 
-    def _usable(self, job: Demand) -> Ints:
+    def _usable(self, job: JobRequest) -> Ints:
         """Return how many tasks of a job each node takes, none where the others cannot be met."""
         room = self.tasks(job.each)
         return np.where(self._linked | (room >= job.tasks), room, 0)
 
-    def allowed(self, nodes: Sequence[str], job: Demand) -> Placement | None:
+    def allowed(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
         """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
         if (most := job.max_network_cost) < ANY_COST:
             from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
@@ -285,7 +289,7 @@ class Room:
         return next((each for each in choices if job.fits(each)), None)
 
 
-def distance(placement: Placement) -> tuple[int, ...]:
+def network_cost(placement: Placement) -> tuple[int, ...]:
     """Return the network cost of a placement: switches from the top, racks, then nodes.
 
     Diktyo's costs of a pair of pods, 0 on a node, 1 in a rack, more between racks, order placements

@@ -25,10 +25,10 @@ from metronome_opt.allocation.solving import (
 )
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import Levels, are_simulated
+from metronome_opt.problem.objectives import MeanWeights, are_simulated
 from metronome_opt.problem.result import Result
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.solvers.arguments import Exact, check_numbers, interrupt_stops
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import find_solver
@@ -40,7 +40,7 @@ DEFAULT_FRONT_LIMIT = 600.0
 
 
 def pareto(
-    problem: Instance | Problem | Scenario | str | Path,
+    problem: Instance | PlacedInstance | Scenario | str | Path,
     objectives: Sequence[str] = ("contention", "latency"),
     *,
     time_limit: float | None = DEFAULT_FRONT_LIMIT,
@@ -110,7 +110,7 @@ def pareto(
     budget = Budget(time_limit)
     auto, threads = find_solver("auto"), workers or os.cpu_count() or 1
 
-    def minimise(levels: Levels, part: Budget) -> Result:
+    def minimise(levels: MeanWeights, part: Budget) -> Result:
         return run_slowdown(
             problem,
             source,

@@ -8,7 +8,7 @@ from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 
 def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
@@ -19,7 +19,7 @@ def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     offsets, periods = dict(instance.unshifted), dict[str, int]()
     for part in components(simplify_links(instance).instance):
         if part.links and not part.needs_stretch:
-            search = Search(part, time_limit=None, seed=0, workers=1, parent=budget)
+            search = SolverRun(part, time_limit=None, seed=0, workers=1, parent=budget)
             greedy.run(search)
             offsets |= search.named() or {}
             periods |= {job.name: job.period for job in part.jobs}

@@ -17,20 +17,20 @@ from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
 from metronome_opt.allocation.paths import list_paths
-from metronome_opt.allocation.perturbation import assign
+from metronome_opt.allocation.perturbation import search_placements
+from metronome_opt.allocation.placement_search import PlacementSearch as PlacementSearch
 from metronome_opt.allocation.placement_search import Places, places_of
-from metronome_opt.allocation.placement_search import Search as PlacementSearch
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.selection import lost
 from metronome_opt.allocation.slots.feasibility_models import Row
 from metronome_opt.allocation.slots.milp_process import minimise_in_process
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import PoolBound
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
@@ -54,7 +54,7 @@ def choose_places(
     budget: Budget,
     seed: int,
     threads: int,
-) -> Problem:
+) -> PlacedInstance:
     """Return the instance of a scenario at the placements of a joint model, which counts no slots.
 
     Other choices are taken if they leave less weight waiting.
@@ -90,16 +90,16 @@ def _describe(pool: PoolBound) -> str:
 
 
 def place_by_model(
-    jobs: Sequence[Demand],
+    jobs: Sequence[JobRequest],
     occupancy: Occupancy,
     solver: str,
     budget: Budget,
     *,
     seed: int = 0,
     threads: int = 1,
-    pinned: Sequence[Demand] = (),
-) -> tuple[Occupancy, list[Demand], PoolBound | None]:
-    """Place jobs in a cluster, as `assign` does.
+    pinned: Sequence[JobRequest] = (),
+) -> tuple[Occupancy, list[JobRequest], PoolBound | None]:
+    """Place jobs in a cluster, as `search_placements` does.
 
     Parameters
     ----------
@@ -117,15 +117,16 @@ def place_by_model(
     Returns
     -------
     tuple
-        As of `assign`, those of greedy insertion if nothing better is found; and the cost of the
-        placements with its bound over the pools, None if time was too short for a model.
+        As of `search_placements`, those of greedy insertion if nothing better is found; and the
+        cost of the placements with its bound over the pools, None if time was too short for a
+        model.
 
     Raises
     ------
     SolverError
         If the solver fails.
     """
-    start, waiting = assign(jobs, occupancy, Budget(0))
+    start, waiting = search_placements(jobs, occupancy, Budget(0))
     occupancy, jobs = occupancy.copy(), [*jobs, *pinned]
     for job in pinned:
         occupancy.remove(job.name)
@@ -152,7 +153,7 @@ def place_by_model(
     best, left = occupancy.copy(), []
     for job, pool, at in zip(jobs, pools, chosen, strict=True):
         if at < len(pool):
-            best.add(Placed(job, pool[at]))
+            best.add(PlacedJob(job, pool[at]))
         else:
             left.append(job)
     return best, left, model.pool_bound(chosen, bound)
@@ -189,7 +190,7 @@ class JointModel:
 
     def __init__(
         self,
-        jobs: Sequence[Demand],
+        jobs: Sequence[JobRequest],
         occupancy: Occupancy,
         pools: Sequence[Sequence[Placement]],
         max_objective: int,
@@ -256,7 +257,11 @@ class JointModel:
         return [next(at for at, n in enumerate(group) if n in ones) for group in self.groups]
 
     def _pair_costs(
-        self, one: Demand, here: Sequence[Placement], other: Demand, there: Sequence[Placement]
+        self,
+        one: JobRequest,
+        here: Sequence[Placement],
+        other: JobRequest,
+        there: Sequence[Placement],
     ) -> Floats:
         """Return what two jobs cost each other at all their placements, shape (one's, other's)."""
         mine, theirs = np.zeros((2, len(here), len(there)))
@@ -277,7 +282,7 @@ class JointModel:
         together = min(one.expected_ms, other.expected_ms)
         return np.asarray(together * (one.cost_weight * mine + other.cost_weight * theirs))
 
-    def _add_resource_rows(self, jobs: Sequence[Demand]) -> None:
+    def _add_resource_rows(self, jobs: Sequence[JobRequest]) -> None:
         """State that tasks on a node do not need more than it has free."""
         room = self._occupancy.room
         terms: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -322,7 +327,9 @@ def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transpo
     return uses
 
 
-def build_pool(room: Room, job: Demand, first: Sequence[Placement] = ()) -> list[Placement]:
+def build_pool(
+    room: FreeResources, job: JobRequest, first: Sequence[Placement] = ()
+) -> list[Placement]:
     """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.
 
     They are moved by rotation, as all permutations of equal nodes would be too many.
@@ -344,7 +351,7 @@ def build_pool(room: Room, job: Demand, first: Sequence[Placement] = ()) -> list
     return list(pool.values())
 
 
-def _with_paths(room: Room, job: Demand, placement: Placement) -> Iterator[Placement]:
+def _with_paths(room: FreeResources, job: JobRequest, placement: Placement) -> Iterator[Placement]:
     """Yield a placement with the paths that its flows may take."""
     if not placement.paths or room.cluster.routing != "chosen":
         yield placement
@@ -355,7 +362,9 @@ def _with_paths(room: Room, job: Demand, placement: Placement) -> Iterator[Place
             yield each
 
 
-def _rotations(room: Room, placement: Placement, job: Demand) -> Iterator[tuple[str, ...]]:
+def _rotations(
+    room: FreeResources, placement: Placement, job: JobRequest
+) -> Iterator[tuple[str, ...]]:
     """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
     free = room.tasks_of(job.each)
     racks: dict[str | None, list[str]] = {}

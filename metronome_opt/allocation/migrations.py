@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from metronome_opt.allocation.candidates import distance
-from metronome_opt.allocation.occupancy import Occupancy, Placed
+from metronome_opt.allocation.candidates import network_cost
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
 from metronome_opt.scenario.flows import Placement
 
 
-class Move(NamedTuple):
+class Migration(NamedTuple):
     """A move of a running job.
 
     Attributes
@@ -34,9 +34,9 @@ class Move(NamedTuple):
     cost_weight: int
 
 
-def decide_moves(
+def choose_migrations(
     occupancy: Occupancy, costs_ms: Mapping[str, float], kept: Mapping[str, float]
-) -> list[Move]:
+) -> list[Migration]:
     """Decide which running jobs move, and where, once it is decided which jobs start.
 
     The move that gains most comes first, until none pays; no job moves twice. A job stays if it is
@@ -49,7 +49,7 @@ def decide_moves(
     kept
         By what share jobs are slower than at best whose slots no other job delays.
     """
-    occupancy, moves = occupancy.copy(), list[Move]()
+    occupancy, moves = occupancy.copy(), list[Migration]()
     movable = [
         name
         for name, each in occupancy.placed.items()
@@ -61,12 +61,14 @@ def decide_moves(
         if not paying:
             return moves
         best = max(paying, key=lambda move: move.cost_weight * (move.saves_ms - costs_ms[move.job]))
-        occupancy.add(Placed(occupancy.remove(best.job).job, best.after))
+        occupancy.add(PlacedJob(occupancy.remove(best.job).job, best.after))
         movable.remove(best.job)
         moves.append(best)
 
 
-def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | None) -> Move | None:
+def _best_move(
+    occupancy: Occupancy, name: str, cost_ms: float, kept: float | None
+) -> Migration | None:
     """Return the move of a job that gains most; None if none pays."""
     each = occupancy.remove(name)
     job, here = each.job, each.placement
@@ -83,6 +85,6 @@ def _best_move(occupancy: Occupancy, name: str, cost_ms: float, kept: float | No
     if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
         return None  # where it is a job needs no move to give up its slots
     saved = now - start.cost
-    if saved <= cost or distance(start.placement) > distance(here):
+    if saved <= cost or network_cost(start.placement) > network_cost(here):
         return None
-    return Move(name, here, start.placement, saved / job.cost_weight, job.cost_weight)
+    return Migration(name, here, start.placement, saved / job.cost_weight, job.cost_weight)

@@ -16,11 +16,11 @@ from itertools import chain, islice
 from random import Random
 from typing import NamedTuple
 
-from metronome_opt.allocation.candidates import Room, distance
-from metronome_opt.allocation.pair_losses import Meetings
+from metronome_opt.allocation.candidates import FreeResources, network_cost
+from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.paths import choose_paths
-from metronome_opt.allocation.request import Demand
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.allocation.request import JobRequest
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.spines import Paths
 
@@ -35,14 +35,14 @@ _EXCHANGED = 8192  # placements that are tried for that, times tasks: it takes a
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedJob:
     """A job with its placement."""
 
-    job: Demand
+    job: JobRequest
     placement: Placement
 
     @cached_property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> IterationProfile:
         """Its iteration there."""
         return self.job.traffic(self.placement.transport)
 
@@ -52,7 +52,7 @@ class Placed:
         return self.job.loss(self.placement.transport)
 
 
-class Start(NamedTuple):
+class StartOption(NamedTuple):
     """A placement of a job, and when it begins there.
 
     Attributes
@@ -89,9 +89,9 @@ class Occupancy:
 
     def __init__(
         self,
-        room: Room,
-        placed: Iterable[Placed],
-        meetings: Meetings,
+        room: FreeResources,
+        placed: Iterable[PlacedJob],
+        meetings: PairLosses,
         candidates: int = CANDIDATES,
     ) -> None:
         self.room, self.candidates = room, candidates
@@ -106,13 +106,13 @@ class Occupancy:
         room, placed = self.room.copy(), self.placed.values()
         return Occupancy(room, placed, self.meetings, self.candidates)
 
-    def add(self, each: Placed) -> None:
+    def add(self, each: PlacedJob) -> None:
         """Place a job."""
         self.room.take(each.placement.nodes, each.job.each)
         self.placed[each.job.name] = each
         self._cross(each)
 
-    def remove(self, name: str) -> Placed:
+    def remove(self, name: str) -> PlacedJob:
         """Remove a job, and return it."""
         each = self.placed.pop(name)
         self.room.release(each.placement.nodes, each.job.each)
@@ -120,7 +120,9 @@ class Occupancy:
             del self._users[link][name]
         return each
 
-    def best(self, job: Demand, after_ms: float = 0.0, limit: float = math.inf) -> Start | None:
+    def best(
+        self, job: JobRequest, after_ms: float = 0.0, limit: float = math.inf
+    ) -> StartOption | None:
         """Return the cheapest start of a job after a time; None if none costs less than a limit.
 
         The jobs that are placed are those of then, and their lengths count from now.
@@ -132,18 +134,22 @@ class Occupancy:
         best = self.cheapest(job, placements, after_ms)
         return best if best is not None and best.cost < limit else None
 
-    def nearest(self, job: Demand) -> Placement | None:
+    def nearest(self, job: JobRequest) -> Placement | None:
         """Return the nearest placement of a job, if there is room."""
         placement = self.room.nearest(job)
         return None if placement is None else self.routed(job, placement)
 
-    def routed(self, job: Demand, placement: Placement, draw: Random | None = None) -> Placement:
+    def routed(
+        self, job: JobRequest, placement: Placement, draw: Random | None = None
+    ) -> Placement:
         """Return a placement with paths of its own, where they can be chosen; see `paths`."""
         if not placement.paths or self.room.cluster.routing != "chosen":
             return placement
         return choose_paths(self, job, placement, draw)
 
-    def at_nodes(self, job: Demand, nodes: Sequence[str], paths: Paths | None = None) -> Placement:
+    def at_nodes(
+        self, job: JobRequest, nodes: Sequence[str], paths: Paths | None = None
+    ) -> Placement:
         """Return the placement of a job on nodes by some paths, or by chosen ones if None."""
         if paths is None:
             paths = self.routed(job, self.room.by_paths(nodes, job)).paths
@@ -168,13 +174,13 @@ class Occupancy:
 
         for group in chain(((name,) for name in names), islice(several(), _TRIES)):
             now = cost = 0.0
-            before, after = list[Placed](), list[Placed]()
+            before, after = list[PlacedJob](), list[PlacedJob]()
             for name in group:
                 before.append(self.remove(name))
                 now += self.start(before[-1].job, before[-1].placement).cost
             for each in before:
                 chance = draw if len(group) > 1 else None
-                after.append(Placed(each.job, self.routed(each.job, each.placement, chance)))
+                after.append(PlacedJob(each.job, self.routed(each.job, each.placement, chance)))
                 cost += self.start(each.job, after[-1].placement).cost
                 self.add(after[-1])
             if cost < now * (1 - _SAVED):
@@ -187,20 +193,22 @@ class Occupancy:
 
     def cheapest(
         self,
-        job: Demand,
+        job: JobRequest,
         placements: Iterable[Placement],
         after_ms: float = 0.0,
         draw: Random | None = None,
-    ) -> Start | None:
+    ) -> StartOption | None:
         """Return the cheapest start at some placements, of equals the nearest.
 
         Paths are chosen, spines left out at random if there is something to draw with.
         """
         routed = (self.routed(job, placement, draw) for placement in placements)
         starts = (self.start(job, placement, after_ms) for placement in routed)
-        return min(starts, key=lambda start: (start.cost, distance(start.placement)), default=None)
+        return min(
+            starts, key=lambda start: (start.cost, network_cost(start.placement)), default=None
+        )
 
-    def exchanged(self, job: Demand, best: Start) -> Start:
+    def exchanged(self, job: JobRequest, best: StartOption) -> StartOption:
         """Return a start after one node after the other was exchanged for a cheaper one."""
         room, left = self.room.tasks_of(job.each), _EXCHANGED // job.tasks
         for node, tasks in Counter(best.placement.nodes).items():
@@ -223,9 +231,9 @@ class Occupancy:
                     break
         return best
 
-    def start(self, job: Demand, placement: Placement, after_ms: float = 0.0) -> Start:
+    def start(self, job: JobRequest, placement: Placement, after_ms: float = 0.0) -> StartOption:
         """Return the start of a job at a placement, with what it costs."""
-        placed = Placed(job, placement)
+        placed = PlacedJob(job, placement)
         own = placed.loss
         far = _FAR * (sum(placement.spans) - len(placement.spans)) if placement.links else 0.0
         cost = job.cost_weight * (after_ms + job.expected_ms * (own + far))
@@ -237,9 +245,9 @@ class Occupancy:
             delays[job.name] += mine
             delays[name] = theirs
         delays = {name: by for name, by in delays.items() if by > 0}
-        return Start(placement, after_ms, cost, delays)
+        return StartOption(placement, after_ms, cost, delays)
 
-    def pair_losses(self, each: Placed) -> dict[str, tuple[float, float]]:
+    def pair_losses(self, each: PlacedJob) -> dict[str, tuple[float, float]]:
         """Return what a job and each one that it meets lose by one another, by name of the other.
 
         Shares of their best iterations, first of the job. It may be placed or not.
@@ -251,14 +259,14 @@ class Occupancy:
                 losses[other.job.name] = mine * (1 + each.loss), theirs * (1 + other.loss)
         return losses
 
-    def met(self, placement: Placement) -> Iterator[Placed]:
+    def met(self, placement: Placement) -> Iterator[PlacedJob]:
         """Yield the jobs on the links of a placement."""
         names: dict[str, None] = {}
         for link in placement.links:
             names |= self._users.get(link, {})
         return (self.placed[name] for name in names)
 
-    def _meet(self, one: Placed, two: Placed) -> tuple[float, float]:
+    def _meet(self, one: PlacedJob, two: PlacedJob) -> tuple[float, float]:
         """Return by what share two jobs slow each other down."""
         mine = theirs = 0.0
         capacities, its = self.room.cluster.capacities, two.placement.links
@@ -276,7 +284,9 @@ class Occupancy:
             mine, theirs = max(mine, slower[0]), max(theirs, slower[1])
         return mine, theirs
 
-    def price_on(self, link: str, job: Demand, pattern: Pattern, flows: int) -> tuple[float, float]:
+    def price_on(
+        self, link: str, job: JobRequest, pattern: IterationProfile, flows: int
+    ) -> tuple[float, float]:
         """Return what a job of so many flows and those on a link cost each other, and the load."""
         capacity, cost, load = self.room.cluster.capacities[link], 0.0, 0.0
         for name in self._users.get(link, ()):
@@ -293,6 +303,6 @@ class Occupancy:
             load += its_flows * sent / capacity
         return cost, load
 
-    def _cross(self, each: Placed) -> None:
+    def _cross(self, each: PlacedJob) -> None:
         for link in each.placement.links:
             self._users.setdefault(link, {})[each.job.name] = None

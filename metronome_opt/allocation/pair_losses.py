@@ -16,7 +16,7 @@ import numpy as np
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.engine.conditions import JITTER, Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner
+from metronome_opt.engine.jobs import EngineJob, IterationProfile
 from metronome_opt.problem.instance import Sharing
 
 _STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
@@ -26,10 +26,12 @@ _MULTIPLES = range(1, 9)  # of the base of two periods
 _CUSHION = 0.02  # of the shorter iteration: between bursts in slots
 _LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
 
-_Pair = Sequence[tuple[Pattern, int, int]]  # pattern, flows on the link, and weight of two jobs
+_Pair = Sequence[
+    tuple[IterationProfile, int, int]
+]  # pattern, flows on the link, and weight of two jobs
 
 
-class Meetings:
+class PairLosses:
     """What pairs of jobs cost each other on a link that they share.
 
     Parameters
@@ -47,14 +49,17 @@ class Meetings:
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def slowdowns(
-        self, one: tuple[Pattern, int, int], other: tuple[Pattern, int, int], capacity: int
+        self,
+        one: tuple[IterationProfile, int, int],
+        other: tuple[IterationProfile, int, int],
+        capacity: int,
     ) -> tuple[float, float]:
         """Return by what share each of two jobs is slower on a link than alone.
 
         Parameters
         ----------
         one, other
-            Pattern, flows on the link, and weight of each job.
+            IterationProfile, flows on the link, and weight of each job.
         capacity
             Of the link, in Mbit/s.
         """
@@ -98,7 +103,9 @@ class Meetings:
         return min(allowed, key=lambda each: pair[0][2] * each[0] + pair[1][2] * each[1])
 
     def _simulated(self, pair: _Pair, capacity: int, network: Sharing) -> tuple[float, float]:
-        runners = [Runner(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)]
+        runners = [
+            EngineJob(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)
+        ]
         alone = [
             float(pattern.slowed_to(Fraction(capacity, flows)).duration)
             for pattern, flows, _ in pair
@@ -130,7 +137,7 @@ def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
         yield many * base / one - 1, few * base / two - 1
 
 
-def _span_ms(pattern: Pattern) -> float:
+def _span_ms(pattern: IterationProfile) -> float:
     """Return the time from the first burst to the end of the last, the longest pause left out."""
     before, *between, after = map(float, pattern.compute)
     return pattern.alone_ms - max(before + after, *between, 0.0)

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.spines import Paths
 
@@ -32,7 +32,7 @@ Flow = tuple[int, int]
 
 
 def choose_paths(
-    occupancy: Occupancy, job: Demand, placement: Placement, draw: random.Random | None = None
+    occupancy: Occupancy, job: JobRequest, placement: Placement, draw: random.Random | None = None
 ) -> Placement:
     """Return a placement of a job that is not placed with other paths of its flows.
 
@@ -88,7 +88,7 @@ def list_paths(paths: Paths, spines: int) -> Iterator[Paths]:
 
 
 def _with_paths(
-    occupancy: Occupancy, job: Demand, placement: Placement, chosen: Mapping[Flow, int]
+    occupancy: Occupancy, job: JobRequest, placement: Placement, chosen: Mapping[Flow, int]
 ) -> Placement:
     paths = tuple(
         tuple(chosen[task, n] for n in range(len(its))) for task, its in enumerate(placement.paths)
@@ -97,7 +97,7 @@ def _with_paths(
 
 
 def _links_of(
-    occupancy: Occupancy, job: Demand, placement: Placement, flows: Sequence[Flow]
+    occupancy: Occupancy, job: JobRequest, placement: Placement, flows: Sequence[Flow]
 ) -> tuple[Mapping[Flow, Sequence[Sequence[str]]], Fraction]:
     """Return the links between racks that flows cross by each spine, and the most that rails do."""
     cluster = occupancy.room.cluster

@@ -15,8 +15,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
@@ -30,14 +30,14 @@ _ORDERS = 8  # random ones of greedy insertion, beside those by size
 _GREEDY = 0.3  # of the time, at most, for greedy insertion
 
 
-def assign(
-    jobs: Sequence[Demand],
+def search_placements(
+    jobs: Sequence[JobRequest],
     occupancy: Occupancy,
     budget: Budget,
     seed: int = 0,
     rounds: int = 60,
-    pinned: Sequence[Demand] = (),
-) -> tuple[Occupancy, list[Demand]]:
+    pinned: Sequence[JobRequest] = (),
+) -> tuple[Occupancy, list[JobRequest]]:
     """Place jobs in a cluster.
 
     Parameters
@@ -92,8 +92,8 @@ def assign(
     return best, best_left
 
 
-def rearranged(
-    occupancy: Occupancy, jobs: Sequence[Demand], draw: random.Random
+def perturb_placements(
+    occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
     """Return other places for some jobs that meet, half of all left out; None if there are none."""
     tried = occupancy.copy()
@@ -108,9 +108,9 @@ def rearranged(
     return None if left else tried
 
 
-def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand]]:
+def _orders(jobs: Sequence[JobRequest], draw: random.Random) -> list[Sequence[JobRequest]]:
     """Return orders in which to insert jobs: as they are, by size, at random."""
-    orders: list[Sequence[Demand]] = [
+    orders: list[Sequence[JobRequest]] = [
         sorted(jobs, key=lambda job: (-job.tasks * job.each.gpus, job.name)),
         sorted(jobs, key=lambda job: (job.tasks * job.each.gpus, job.name)),
         list(jobs),
@@ -120,10 +120,10 @@ def _orders(jobs: Sequence[Demand], draw: random.Random) -> list[Sequence[Demand
 
 def _insert(
     occupancy: Occupancy,
-    jobs: Sequence[Demand],
+    jobs: Sequence[JobRequest],
     draw: random.Random | None = None,
     blink: float = _BLINK,
-) -> tuple[float, list[Demand]]:
+) -> tuple[float, list[JobRequest]]:
     """Place one job after the other; return what that costs, and the jobs without room.
 
     Placements are left out at random if there is something to draw with.
@@ -138,11 +138,11 @@ def _insert(
             left.append(job)
         else:
             cost += start.cost
-            occupancy.add(Placed(job, start.placement))
+            occupancy.add(PlacedJob(job, start.placement))
     return cost, left
 
 
-def _price(occupancy: Occupancy, jobs: Sequence[Demand]) -> float:
+def _price(occupancy: Occupancy, jobs: Sequence[JobRequest]) -> float:
     """Return what it costs to have some of the placed jobs."""
     without = occupancy.copy()
     return sum(_take_out(without, job.name) for job in jobs)

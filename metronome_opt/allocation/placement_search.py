@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.perturbation import assign, rearranged
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.perturbation import perturb_placements, search_placements
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better, lowest
 from metronome_opt.allocation.slots.plan import Plan
@@ -30,11 +30,11 @@ from metronome_opt.allocation.slots.simulator import (
     mean_weights,
 )
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Pattern
-from metronome_opt.errors import InputError, counted, naming
+from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import Levels
-from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.problem.objectives import MeanWeights
+from metronome_opt.scenario.build import PlacedInstance, build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
@@ -60,11 +60,11 @@ Places = Mapping[str, Spot]
 
 
 @dataclass(frozen=True)
-class Search:
+class PlacementSearch:
     """Places for the jobs of a scenario, as allocation sees them."""
 
     scenario: Scenario
-    levels: Levels | None = None
+    levels: MeanWeights | None = None
 
     @cached_property
     def _known(self) -> dict[object, Values]:
@@ -76,7 +76,7 @@ class Search:
         return {traffic.job.name: traffic for traffic in read_traffic(self.scenario)}
 
     @cached_property
-    def jobs(self) -> Mapping[str, Demand]:
+    def jobs(self) -> Mapping[str, JobRequest]:
         """The jobs by name; iterations at their places have to fit the hyperperiod, if any."""
         weights = self._weights()
         return {
@@ -94,13 +94,13 @@ class Search:
         return weights
 
     @cached_property
-    def free(self) -> Sequence[Demand]:
+    def free(self) -> Sequence[JobRequest]:
         """The jobs without nodes, the most important ones first, larger ones before."""
         free = [self.jobs[job.name] for job in self.scenario.jobs if job.nodes is None]
         return sorted(free, key=lambda job: (-job.cost_weight, -job.gpus))
 
     @cached_property
-    def pinned(self) -> Sequence[Demand]:
+    def pinned(self) -> Sequence[JobRequest]:
         """The jobs that name nodes between which paths are to be chosen."""
         named = [job for job in self.scenario.jobs if job.nodes is not None and job.paths is None]
         return [self.jobs[job.name] for job in named] if self.has_paths else []
@@ -116,17 +116,17 @@ class Search:
         return select_running(self.free, self.occupancy().room)
 
     @property
-    def selected(self) -> tuple[list[Demand], list[Demand]]:
+    def selected(self) -> tuple[list[JobRequest], list[JobRequest]]:
         """The jobs without nodes that run if links allow it, and those that wait for room."""
-        parts: tuple[list[Demand], list[Demand]] = [], []
+        parts: tuple[list[JobRequest], list[JobRequest]] = [], []
         for job in self.free:
             parts[job.name not in self.fitting].append(job)
         return parts
 
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
-        empty = Room(self.scenario.cluster)
-        meetings = Meetings(self.scenario.cluster.network, gated=gated)
+        empty = FreeResources(self.scenario.cluster)
+        meetings = PairLosses(self.scenario.cluster.network, gated=gated)
         occupancy = Occupancy(empty.copy(), [], meetings)
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
@@ -136,12 +136,12 @@ class Search:
                     if fits[node] < count:
                         raise InputError(
                             f"jobs[{index}].nodes: {node} has room for {fits[node]} of its "
-                            f"{counted(count, 'task')} there; move a job elsewhere"
+                            f"{pluralise(count, 'task')} there; move a job elsewhere"
                         )
                 demand = self.jobs[job.name]
-                with naming(f"jobs[{index}]"):
+                with error_context(f"jobs[{index}]"):
                     placement = occupancy.at_nodes(demand, job.nodes, job.paths)
-                occupancy.add(Placed(demand, placement))
+                occupancy.add(PlacedJob(demand, placement))
             elif empty.tasks(job.each).sum() < job.workers:
                 raise InputError(
                     f"jobs[{index}].workers: {job.workers}: more than the cluster has room for, "
@@ -151,11 +151,11 @@ class Search:
 
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
-        occupancy, empty = self.occupancy(), Room(self.scenario.cluster)
+        occupancy, empty = self.occupancy(), FreeResources(self.scenario.cluster)
         for job in chain(*self.selected):
             placement = occupancy.nearest(job)
             if placement is not None:
-                occupancy.add(Placed(job, placement))
+                occupancy.add(PlacedJob(job, placement))
             elif empty.nearest(job) is None:
                 empty.spread(job)  # an error that names the link which is too narrow
                 if job.max_network_cost < ANY_COST:
@@ -176,14 +176,14 @@ class Search:
         """Return placements by large neighbourhood search, of low price with or without slots."""
         running, waiting = self.selected
         occupancy = self.occupancy(gated=gated)
-        occupancy, _ = assign(running, occupancy, budget, seed, pinned=self.pinned)
+        occupancy, _ = search_placements(running, occupancy, budget, seed, pinned=self.pinned)
         for job in waiting:
             placement = occupancy.nearest(job)
             if placement is not None:
-                occupancy.add(Placed(job, placement))
+                occupancy.add(PlacedJob(job, placement))
         return places_of(occupancy)
 
-    def problem(self, places: Places, comparison: str = "") -> Problem:
+    def problem(self, places: Places, comparison: str = "") -> PlacedInstance:
         """Return the instance of the jobs at their places; the others wait."""
         problem = build_scenario(self._scenario_at(places), self.traffic)
         if not self.free:
@@ -204,7 +204,7 @@ class Search:
             if job.name in self.fitting:
                 placement = occupancy.room.allowed(self.fitting[job.name], job)
                 if placement is not None:
-                    occupancy.add(Placed(job, occupancy.routed(job, placement)))
+                    occupancy.add(PlacedJob(job, occupancy.routed(job, placement)))
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -222,12 +222,12 @@ class Search:
                 placement = occupancy.room.placement(
                     places[job.name].nodes, job, places[job.name].paths
                 )
-                occupancy.add(Placed(job, placement))
+                occupancy.add(PlacedJob(job, placement))
         best, values = occupancy, self.values(places)
         for _ in range(_SIMULATED):
             if budget.stopped or max(values) <= 1 + MIN_GAIN:
                 break
-            tried = rearranged(best, jobs, draw)
+            tried = perturb_placements(best, jobs, draw)
             if tried is None:
                 continue
             found = self.values(places_of(tried))
@@ -359,12 +359,12 @@ class MeanSlowdowns(NamedTuple):
     slowdown: float
 
 
-def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
+def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
     job, hyperperiod = traffic.job, scenario.hyperperiod_slots
 
     @cache
-    def pattern(transport: Transport) -> Pattern:
-        return Pattern.of_iteration(traffic.alone(transport), traffic.jitter)
+    def pattern(transport: Transport) -> IterationProfile:
+        return IterationProfile.of_iteration(traffic.alone(transport), traffic.jitter)
 
     @cache
     def is_short(transport: Transport) -> bool:
@@ -375,7 +375,7 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> Demand:
             return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
         return False
 
-    return Demand(
+    return JobRequest(
         name=job.name,
         tasks=job.workers,
         each=job.each,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
@@ -16,7 +16,7 @@ UNKNOWN_MS = 3_600_000.0
 
 
 @dataclass(frozen=True)
-class Demand:
+class JobRequest:
     """A job that runs or waits.
 
     Attributes
@@ -46,7 +46,7 @@ class Demand:
     name: str
     tasks: int
     each: Resources
-    traffic: Callable[[Transport], Pattern]
+    traffic: Callable[[Transport], IterationProfile]
     best_ms: float
     algorithm: Algorithm = "tasks"
     weight: int = 1

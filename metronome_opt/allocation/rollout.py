@@ -23,8 +23,8 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.request import UNKNOWN_MS, Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest
 from metronome_opt.scenario.flows import Placement
 
 MIN_GAIN = 0.005
@@ -42,10 +42,10 @@ class Arrivals:
     """Jobs as they came, from which those to come are drawn."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, Demand]] = deque(maxlen=_MAX_SEEN)
+        self._seen: deque[tuple[float, JobRequest]] = deque(maxlen=_MAX_SEEN)
         self._names: set[str] = set()
 
-    def note(self, job: Demand, at_ms: float) -> None:
+    def note(self, job: JobRequest, at_ms: float) -> None:
         """Take down that a job came at a time; once, however often it is told."""
         if job.name not in self._names:
             if len(self._seen) == _MAX_SEEN:
@@ -59,11 +59,11 @@ class Arrivals:
         stated = [job.length_ms for _, job in self._seen if job.length_ms is not None]
         return fmean(stated) if stated else UNKNOWN_MS
 
-    def length_ms(self, job: Demand) -> float:
+    def length_ms(self, job: JobRequest) -> float:
         """Return how long a job is expected to run."""
         return self.expected_ms if job.length_ms is None else job.length_ms
 
-    def sample(self, seed: object, until_ms: float, gpus: int) -> list[tuple[float, Demand]]:
+    def sample(self, seed: object, until_ms: float, gpus: int) -> list[tuple[float, JobRequest]]:
         """Draw jobs to come and the times until then, in order.
 
         Jobs and times between two of them are drawn with replacement; none from fewer than two.
@@ -79,7 +79,7 @@ class Arrivals:
         rate = draw.gammavariate(len(gaps), 1) / len(gaps)  # of so few gaps a mean is not sure
         mean = max(fmean(gaps) / rate, asked / max(1, gpus))
         factor = mean / fmean(gaps) if sum(gaps) else 0.0
-        found, now = list[tuple[float, Demand]](), 0.0
+        found, now = list[tuple[float, JobRequest]](), 0.0
         while len(found) < _MAX_ARRIVALS:
             now += factor * draw.choice(gaps) if factor else mean
             if now > until_ms:
@@ -116,10 +116,10 @@ class Rollouts:
 
     def __init__(
         self,
-        job: Demand,
+        job: JobRequest,
         occupancy: Occupancy,
-        before: Sequence[Demand],
-        after: Sequence[Demand],
+        before: Sequence[JobRequest],
+        after: Sequence[JobRequest],
         arrivals: Arrivals,
         seed: int,
         *,
@@ -160,7 +160,7 @@ class Rollouts:
     def _met(self, placement: Placement) -> list[str]:
         return [placed.job.name for placed in self._start.occupancy.met(placement)]
 
-    def _length(self, job: Demand) -> float:
+    def _length(self, job: JobRequest) -> float:
         return self._arrivals.length_ms(job)
 
     def _value(self, choice: Choice, number: int) -> float:
@@ -168,7 +168,7 @@ class Rollouts:
         world = self._start.copy()
         waiting = [_Queued(job, _ANY) for job in self._before]
         if choice.waits_for is None:
-            world.place(Placed(self._job, choice.placement))
+            world.place(PlacedJob(self._job, choice.placement))
         else:
             waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
         world.queue = [*waiting, *(_Queued(job) for job in self._after)]
@@ -191,7 +191,7 @@ class _Queued:
         Since when it could have started.
     """
 
-    job: Demand
+    job: JobRequest
     waits_for: str | None = None
     placement: Placement | None = None
     fits_since_ms: float | None = None
@@ -253,7 +253,7 @@ class _World:
         heapq.heapify(self._ends)
 
     def place(
-        self, placed: Placed, losses: Mapping[str, tuple[float, float]] | None = None
+        self, placed: PlacedJob, losses: Mapping[str, tuple[float, float]] | None = None
     ) -> None:
         """Start a job; what it and others lose by that is worked out if it is not known."""
         job = placed.job
@@ -271,7 +271,7 @@ class _World:
         self._progress[job.name] = mine
         heapq.heappush(self._ends, (mine.end_ms, job.name))
 
-    def run(self, arrivals: Sequence[tuple[float, Demand]]) -> float:
+    def run(self, arrivals: Sequence[tuple[float, JobRequest]]) -> float:
         """Return the sum of weight times end over all jobs."""
         self._start_queued()
         coming = deque(arrivals)
@@ -295,7 +295,7 @@ class _World:
         )
         return self._total + sum(running) + sum(waiting)
 
-    def _length(self, job: Demand) -> float:
+    def _length(self, job: JobRequest) -> float:
         return self._unknown_ms if job.length_ms is None else job.length_ms
 
     def _next_end(self) -> float:
@@ -328,7 +328,7 @@ class _World:
         progress.loss += by
         heapq.heappush(self._ends, (progress.end_ms, name))
 
-    def _start_queued(self, only: Demand | None = None) -> None:
+    def _start_queued(self, only: JobRequest | None = None) -> None:
         """Start waiting jobs at their nearest places, where it does not cost more than to wait."""
         waiting = []
         for queued in self.queue:
@@ -345,14 +345,14 @@ class _World:
         """
         job, room, placement = waiting.job, self.occupancy.room, waiting.placement
         if placement is not None and room.holds(placement.nodes, job.each):
-            self.place(Placed(job, placement))
+            self.place(PlacedJob(job, placement))
             return True
         placement = room.nearest(job) if room.may_hold(job) else None
         if placement is None:
             return False
         if waiting.fits_since_ms is None:
             waiting.fits_since_ms = self._now
-        placed = Placed(job, placement)
+        placed = PlacedJob(job, placement)
         losses, length = self.occupancy.pair_losses(placed), self._length(job)
         cost = job.cost_weight * length * placed.loss
         for name, (own, others) in losses.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
-from metronome_opt.errors import counted
-from metronome_opt.problem.objectives import Levels
-from metronome_opt.scenario.build import Problem, build_scenario
+from metronome_opt.errors import pluralise
+from metronome_opt.problem.objectives import MeanWeights
+from metronome_opt.scenario.build import PlacedInstance, build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
@@ -28,12 +28,12 @@ def allocate(
     budget: Budget,
     *,
     seed: int = 0,
-    levels: Levels | None = None,
+    levels: MeanWeights | None = None,
     stretch_limit: Fraction | None = None,
     max_loss: Fraction | None = MAX_LOSS,
     solver: str = "auto",
     threads: int = 1,
-) -> Problem:
+) -> PlacedInstance:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
     Nodes that jobs name are kept. By ``auto``, what `assign` finds is compared by simulation with
@@ -64,7 +64,7 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    search = Search(scenario, levels)
+    search = PlacementSearch(scenario, levels)
     if scenario.is_placed:
         return build_scenario(scenario)
     options = SlotSearchOptions(
@@ -92,7 +92,7 @@ def allocate(
         best = search.better(choices)
         best = search.improved(best, budget.fraction(_IMPROVING), seed)
         # Where slots fit, no job has to be preferred: priorities do, whatever the means.
-        kept = Search(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
+        kept = PlacementSearch(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
         tried = [near, best, kept]
         if search.has_paths:
             tried += [choices[-1], *search.repathed(best, options, budget.fraction(_GATING))]
@@ -104,14 +104,14 @@ def allocate(
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room = Room(scenario.cluster)
+    room = FreeResources(scenario.cluster)
     for job in scenario.jobs:
         room.take(places.get(job.name, ()), job.each)
     found = {}
     for job in scenario.jobs:
         if job.name not in places:
             fit = int(room.tasks(job.each).sum())
-            needs = f"{job.workers:,} tasks of {counted(job.each.gpus, 'GPU')}"
+            needs = f"{job.workers:,} tasks of {pluralise(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
             narrow = " on nodes whose links are too narrow for the hyperperiod"
             if job.max_network_cost < ANY_COST:
@@ -120,7 +120,7 @@ def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[
     return found
 
 
-def nearest(scenario: Scenario) -> Problem:
+def nearest(scenario: Scenario) -> PlacedInstance:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
     return allocate(scenario, Budget(0.0), solver="greedy")
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.request import JobRequest
 
 _MAX_CELLS = 50_000  # tasks of a job on a node, beyond which jobs are chosen one after the other
 _EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds
 
 
-def lost(left: Sequence[Demand]) -> tuple[int, int]:
+def lost(left: Sequence[JobRequest]) -> tuple[int, int]:
     """Return what is minimised of jobs that wait: the sum of weight times GPUs, their number."""
     return sum(job.cost_weight * max(1, job.gpus) for job in left), len(left)
 
 
-def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str, ...]]:
+def select_running(
+    jobs: Sequence[JobRequest], room: FreeResources
+) -> Mapping[str, tuple[str, ...]]:
     """Return the jobs that run, each with nodes that have room for all of them together.
 
     Links and network costs are not looked at. What takes too long is chosen greedily.
@@ -40,7 +42,7 @@ def select_running(jobs: Sequence[Demand], room: Room) -> Mapping[str, tuple[str
     return min(greedy, packed, key=lambda found: lost([j for j in jobs if j.name not in found]))
 
 
-def _one_by_one(jobs: Sequence[Demand], room: Room) -> dict[str, tuple[str, ...]]:
+def _one_by_one(jobs: Sequence[JobRequest], room: FreeResources) -> dict[str, tuple[str, ...]]:
     """Place jobs of large tasks first, so that these find whole nodes, and the rest by weight."""
     left, found = room.copy(), {}
     for job in sorted(
@@ -57,7 +59,7 @@ def _one_by_one(jobs: Sequence[Demand], room: Room) -> dict[str, tuple[str, ...]
 
 
 def _packed(
-    jobs: Sequence[Demand], room: Room, hint: Mapping[str, tuple[str, ...]]
+    jobs: Sequence[JobRequest], room: FreeResources, hint: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Return the best choice that CP-SAT finds; empty if it finds none."""
     from ortools.sat.python import cp_model

@@ -26,15 +26,15 @@ from metronome_opt.problem.objectives import (
     COMPLETION,
     SLOWDOWN,
     JobObjective,
-    Levels,
+    MeanWeights,
     are_simulated,
     simulated_levels,
 )
-from metronome_opt.problem.result import Result, Stop
+from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import Problem, read_source
+from metronome_opt.scenario.build import PlacedInstance, read_source
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
     Arguments,
@@ -45,7 +45,7 @@ from metronome_opt.solvers.arguments import (
     interrupt_stops,
 )
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import SOLVERS, Run, Solver, find_solver
+from metronome_opt.solvers.registry import SOLVERS, Solver, SolverFunction, find_solver
 
 if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan import Plan
@@ -59,7 +59,7 @@ _BOUNDS = (
 _WAITING = "jobs wait: the sum of their weights times GPUs is minimised before the slowdown"
 
 
-def load(path: str | Path) -> Problem:
+def load(path: str | Path) -> PlacedInstance:
     """Read an instance or a scenario, whichever the file says it is.
 
     Jobs that do not say where they run are at the nearest places.
@@ -77,15 +77,15 @@ def load(path: str | Path) -> Problem:
     return at_nearest(read_source(path), path)
 
 
-def at_nearest(source: Scenario | Instance, path: str | Path) -> Problem:
+def at_nearest(source: Scenario | Instance, path: str | Path) -> PlacedInstance:
     """Return what `load` returns of a file with this scenario or instance."""
     with naming_problem(path):
         return place_jobs(read_problem(source), Budget(0.0))
 
 
 def solve(
-    problem: Instance | Problem | Scenario | str | Path,
-    solver: str | Run | Solver = "auto",
+    problem: Instance | PlacedInstance | Scenario | str | Path,
+    solver: str | SolverFunction | Solver = "auto",
     objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact] = SLOWDOWN,
     *,
     time_limit: float | None = DEFAULT_TIME_LIMIT,
@@ -232,11 +232,11 @@ def solve(
 
 def run_slowdown(
     problem: object,
-    source: Problem | Scenario,
+    source: PlacedInstance | Scenario,
     solver: Solver,
     budget: Budget,
     *,
-    levels: Levels,
+    levels: MeanWeights,
     seed: int,
     threads: int,
     places_by: str = "auto",
@@ -297,7 +297,7 @@ def run_slowdown(
     return _with_places(result, placed, network)
 
 
-def _lives_ms(placed: Problem) -> Mapping[str, float]:
+def _lives_ms(placed: PlacedInstance) -> Mapping[str, float]:
     """Return how long each job runs at its best iteration, in ms."""
     specs = {entry.traffic.job.name: entry.traffic.job for entry in placed.traffic}
     lives = {}
@@ -312,7 +312,7 @@ def _lives_ms(placed: Problem) -> Mapping[str, float]:
     return lives
 
 
-def _with_places(result: Result, placed: Problem, network: str | None) -> Result:
+def _with_places(result: Result, placed: PlacedInstance, network: str | None) -> Result:
     """Return a result that states where jobs run, if that was chosen, and on which network.
 
     Its bound of slowdown holds at any places then: no job is faster than at its best one.
@@ -330,7 +330,7 @@ def _with_places(result: Result, placed: Problem, network: str | None) -> Result
     if schedule.status in (Status.OPTIMAL, Status.FEASIBLE):
         changes["status"] = Status.OPTIMAL if is_best else Status.FEASIBLE
     levels = tuple(replace(level, proved=level.proved and is_best) for level in result.levels)
-    stop = Stop.FINISHED if result.stop is Stop.PROVED and not is_best else result.stop
+    stop = StopReason.FINISHED if result.stop is StopReason.PROVED and not is_best else result.stop
     return replace(
         result,
         pool=placed.pool,
@@ -341,7 +341,7 @@ def _with_places(result: Result, placed: Problem, network: str | None) -> Result
     )
 
 
-def state_places(schedule: Schedule, placed: Problem, network: str | None) -> Schedule:
+def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None) -> Schedule:
     """Return a schedule that states network and paths, and the places if they were chosen."""
     schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
@@ -349,13 +349,13 @@ def state_places(schedule: Schedule, placed: Problem, network: str | None) -> Sc
     return schedule.model_copy(update={"places": placed.places, "waiting": placed.waiting})
 
 
-def notes_on(placed: Problem) -> tuple[str, ...]:
+def notes_on(placed: PlacedInstance) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
     waiting = [_WAITING] if placed.waiting else []
     return (*([placed.comparison] if placed.comparison else []), *waiting)
 
 
-def proof_notes(placed: Problem) -> tuple[str, ...]:
+def proof_notes(placed: PlacedInstance) -> tuple[str, ...]:
     """Return what proofs hold for, where places were chosen."""
     return () if placed.places is None else (_AT_PLACES,)
 

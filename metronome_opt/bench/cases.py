@@ -30,7 +30,7 @@ from metronome_opt.bench.statistics import (
 )
 from metronome_opt.bench.suites import UNSPLIT
 from metronome_opt.errors import InputError
-from metronome_opt.files.records import Exact, FrozenMap, Record, build, read_as
+from metronome_opt.files.records import Exact, FrozenMap, Record, parse_record, read_document_as
 
 SHIFT_S = 1.0
 FLOOR_S = 0.01
@@ -102,8 +102,8 @@ class BestKnownValues(Record):
 
 def read_best_known(path: str | Path) -> BestKnownValues:
     """Read ``metronome-best-known/1``; errors name the file, the place and the value."""
-    return read_as(
-        path, lambda document: build(BestKnownValues, document, "metronome-best-known/1")
+    return read_document_as(
+        path, lambda document: parse_record(BestKnownValues, document, "metronome-best-known/1")
     )
 
 

@@ -19,7 +19,7 @@ from metronome_opt.files.journal import read_journal
 from metronome_opt.files.records import Exact, FrozenMap, Positive
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule
 from metronome_opt.solvers.registry import Solver
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 
 _WORKER = "metronome_opt.bench.worker solver"
 
@@ -197,7 +197,7 @@ def _judged(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dic
         }
         try:
             stated = Schedule.from_dict(claim)
-            faults = tuple(str(fault) for fault in check(member.instance, stated))
+            faults = tuple(str(fault) for fault in verify_schedule(member.instance, stated))
         except InputError as refusal:
             faults = (str(refusal),)
     return {

@@ -15,9 +15,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_document
-from metronome_opt.files.records import Name, NonNegative, Record, build, dump_document, read_as
+from metronome_opt.files.records import (
+    Name,
+    NonNegative,
+    Record,
+    dump_document,
+    parse_record,
+    read_document_as,
+)
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.scenario.build import build_problem, read_source
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
@@ -136,7 +143,7 @@ def _read_file(path: Path) -> tuple[Instance, str]:
     A scenario file does not determine its instance: models are described in other files. Its jobs
     without nodes are spread, so that solvers have links on which many of them meet.
     """
-    with naming(path):
+    with error_context(path):
         problem = build_problem(read_source(path))
     raw = path.read_bytes()
     if problem.placed is not None:
@@ -152,7 +159,9 @@ def read_suite(folder: str | Path) -> Suite:
     folder = Path(folder)
     if not (folder / INDEX).exists():
         return _suite_of_files(folder)
-    index = read_as(folder / INDEX, lambda document: build(_Index, document, SUITE_FORMAT))
+    index = read_document_as(
+        folder / INDEX, lambda document: parse_record(_Index, document, SUITE_FORMAT)
+    )
     return Suite(folder, index)
 
 

@@ -7,7 +7,7 @@ not outlive the process that started it.
 
 The clock of a task starts when everything that happens once per process is behind it: kernels and
 back ends are loaded by solving or simulating two jobs. What a solver does in every run, starting
-HiGHS as a program, say, counts. The solver is called with a `Search` as `solve` does it, but a
+HiGHS as a program, say, counts. The solver is called with a `SolverRun` as `solve` does it, but a
 schedule is only what the solver itself offered, never the unshifted one that `solve` falls back to.
 """
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.bench.process import MARK, MESSAGES_FILE, TASK_FILE, kill_marked
 from metronome_opt.errors import InputError, PluginError, SolverError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Event
+from metronome_opt.problem.result import ProgressEvent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,14 +98,14 @@ def _end_with_parent() -> None:
 def _run_solver(document: dict[str, Any], send: Send) -> None:
     """Minimise the contention of an instance, and send each incumbent and bound."""
     from metronome_opt.solvers.registry import find_solver
-    from metronome_opt.solvers.run import Search
+    from metronome_opt.solvers.run import SolverRun
 
     instance = Instance.from_dict(document["instance"])
     run = find_solver(document["solver"]).load()
     _warm_up(document["solver"], document["workers"])
     last: Fraction | None = None
 
-    def on_event(event: Event, /) -> None:
+    def on_event(event: ProgressEvent, /) -> None:
         nonlocal last
         content: dict[str, Any] = {
             "elapsed_s": round(event.elapsed_s, 6),
@@ -119,7 +119,7 @@ def _run_solver(document: dict[str, Any], send: Send) -> None:
         send("progress", **content)
 
     send("ready")
-    search = Search(
+    search = SolverRun(
         instance,
         time_limit=document["time_limit_s"],
         seed=document["seed"],

@@ -13,7 +13,7 @@ from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.cli.solve import Outputs, show_result
-from metronome_opt.errors import naming
+from metronome_opt.errors import error_context
 from metronome_opt.files.documents import check_targets
 from metronome_opt.problem.objectives import SLOWDOWN
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
@@ -44,7 +44,7 @@ def allocate(
     source = options.read_source(scenario)
     check_targets([scenario], [output, plot])
     options.check_outputs(plot, claims)
-    named = naming(scenario, ScenarioError)
+    named = error_context(scenario, ScenarioError)
     with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
         result = run_solver(
             source,

@@ -11,7 +11,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.app import App, Group
-from metronome_opt.errors import InputError, counted, naming, quote
+from metronome_opt.errors import InputError, error_context, pluralise, quote
 from metronome_opt.solvers.arguments import MAX_WORKERS
 from metronome_opt.solvers.registry import SOLVERS, find_solver
 
@@ -114,7 +114,7 @@ def run(
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
             done = len(cases) - len(left)
-            typer.echo(f"{output}: {done:,} of {counted(len(cases), 'case')} recorded already")
+            typer.echo(f"{output}: {done:,} of {pluralise(len(cases), 'case')} recorded already")
         try:
             cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
             with cluster as pool, watching(len(left)) as watcher:
@@ -128,12 +128,12 @@ def run(
             return options.INTERRUPTED
     kinds = watcher.kinds.most_common()
     by_kind = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds)
-    added = counted(watcher.kinds.total(), "record")
+    added = pluralise(watcher.kinds.total(), "record")
     typer.echo(f"{added} of contention added" + (f" ({by_kind})" if by_kind else ""))
     options.wrote(output)
     if watcher.lost_cases:
         typer.echo(
-            f"{counted(watcher.lost_cases, 'case')} could not be run; the same command with "
+            f"{pluralise(watcher.lost_cases, 'case')} could not be run; the same command with "
             "--resume tries again"
         )
     return 1 if watcher.lost_cases else 0
@@ -171,7 +171,7 @@ def _members(suite: str, split: _Split) -> list[Member]:
     part = None if split == "all" else split
     members = [member for each in find_suites(suite) for member in each.members(part)]
     for member in members:
-        with naming(member.path):
+        with error_context(member.path):
             member.instance.check_hyperperiods()  # here jobs keep their periods
     if not members:
         raise InputError(f"--split: {suite} has no instances to {split}")

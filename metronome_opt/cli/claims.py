@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
-from metronome_opt.errors import naming
+from metronome_opt.errors import error_context
 from metronome_opt.problem.schedule import read_schedule
-from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.verification import verify_placed
 
 
 def claims(
@@ -24,8 +24,8 @@ def claims(
 
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
-    with naming(instance):
-        problem, faults = judge(source, stated)
+    with error_context(instance):
+        problem, faults = verify_placed(source, stated)
     if problem is None:
         raise VerificationError(f"schedule: {faults[0]}; claims are written of true schedules only")
     with live_line(f"writing {output}", str):
@@ -41,7 +41,7 @@ def claims(
     return 0
 
 
-def note_missing_nodes(problem: Problem) -> None:
+def note_missing_nodes(problem: PlacedInstance) -> None:
     """Print a note if claims cannot name the nodes of a real cluster."""
     if not problem.traffic:
         options.note(

@@ -10,14 +10,14 @@ import typer
 from rich.table import Table
 
 from metronome_opt.allocation.slots.certificates import prove
-from metronome_opt.allocation.slots.feasibility_problem import Fit
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
+from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
 from metronome_opt.cli import options
 from metronome_opt.files.documents import check_targets
 from metronome_opt.output.tables import plain_table, terminal
 from metronome_opt.plugins import find_versions
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule, Status, write_schedule
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 from metronome_opt.solvers.registry import find_solver
@@ -50,7 +50,7 @@ def fit(
     instance = problem.instance
     check_targets([file], [output])
     began = time.perf_counter()
-    result = find_fit(
+    result = check_feasibility(
         instance,
         drop=drop,
         solver=solver,
@@ -93,13 +93,13 @@ def fit(
         options.print_json(_document(instance, result))
     else:
         _print(instance, result, drop=drop)
-    if result.stop is Stop.INTERRUPTED:
+    if result.stop is StopReason.INTERRUPTED:
         options.note("interrupted: this is what was known by then")
         return options.INTERRUPTED
     return 0 if fits else 1
 
 
-def _document(instance: Instance, result: Fit) -> dict[str, object]:
+def _document(instance: Instance, result: FeasibilityResult) -> dict[str, object]:
     offsets = result.offsets
     periods = {job.name: job.period for job in instance.jobs if job.name in (offsets or {})}
     return {
@@ -116,7 +116,7 @@ def _document(instance: Instance, result: Fit) -> dict[str, object]:
     }
 
 
-def _print(instance: Instance, result: Fit, *, drop: bool) -> None:
+def _print(instance: Instance, result: FeasibilityResult, *, drop: bool) -> None:
     if result.offsets is None:
         unknown = "not known: no answer in time, or by this solver"
         typer.echo("they do not fit (proved)" if result.bound is None else unknown)

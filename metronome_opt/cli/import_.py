@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.reading.machines import Choices
+    from metronome_opt.kubernetes.reading.machines import ImportOptions
     from metronome_opt.kubernetes.reading.scenario import ImportedCluster
 
 _BUNDLE = 10_000  # links that an uplink may be
@@ -72,13 +72,13 @@ def import_(
     FILE is what kubectl get -o json prints, or manifests; docs/kubernetes.md lists what is read.
     """
     from metronome_opt.files.documents import check_targets, write_text
-    from metronome_opt.kubernetes.reading.machines import Choices
+    from metronome_opt.kubernetes.reading.machines import ImportOptions
 
     if output is None and not as_json:
         raise InputError("--output: missing; name the file to write, or ask for --json")
     check_targets([path for path in files if path.is_file()], [output])
     tiers = ",".join(tier_gbps).split(",") if tier_gbps else []
-    choices = Choices(
+    choices = ImportOptions(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
@@ -101,7 +101,7 @@ def import_(
     return 0
 
 
-def _read(files: Sequence[Path], choices: Choices) -> ImportedCluster:
+def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
     from metronome_opt.kubernetes.files import read_manifests
     from metronome_opt.kubernetes.objects import Objects
     from metronome_opt.kubernetes.reading.fabrics import fabric_of, read_fabric
@@ -113,7 +113,7 @@ def _read(files: Sequence[Path], choices: Choices) -> ImportedCluster:
     documents = [] if tables else list(read_manifests(files))
     for ways in (*tables.values(), fabric_of(documents)):
         if ways is not None:
-            with naming(files[0]):
+            with error_context(files[0]):
                 return make_fabric(ways, choices)
     objects = Objects()
     objects.add(documents)

@@ -14,10 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import MetronomeError, counted, first_few
+from metronome_opt.errors import MetronomeError, first_few, pluralise
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question, Rephased
+    from metronome_opt.kubernetes.state.monitor import (
+        Monitor,
+        ReviewOutcome,
+        SlotDecision,
+        SlotReview,
+    )
     from metronome_opt.kubernetes.state.state import ClusterState
 
 _MAX_INTERVAL_S = 86_400.0
@@ -84,22 +89,22 @@ class _Watch:
 
     def check(
         self,
-        ask: Callable[[ClusterState], Question | Rephased | None],
+        ask: Callable[[ClusterState], SlotReview | ReviewOutcome | None],
         *,
         dry_run: bool = False,
-    ) -> Answer | None:
+    ) -> SlotDecision | None:
         """Decide what is asked about a state, and apply it; return the decision."""
-        from metronome_opt.kubernetes.state.monitor import Question, Rephased
+        from metronome_opt.kubernetes.state.monitor import ReviewOutcome, SlotReview
         from metronome_opt.kubernetes.state.store import Store
 
         self._export()
         with Store(self.state) as store:
             done = ask(store.state)
         answer = None
-        if isinstance(done, Question):
+        if isinstance(done, SlotReview):
             question, answer = done, self.monitor.answer(done)
             if dry_run:
-                done = Rephased(0, answer.reason, answer.fault)
+                done = ReviewOutcome(0, answer.reason, answer.fault)
             else:
                 with Store(self.state) as store:
                     done = self.monitor.apply(store.state, question, answer)
@@ -136,11 +141,11 @@ class _Watch:
         if fault is not None:
             typer.echo(f"metronome: {fault}", err=True)
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        typer.echo(f"{at}  {counted(gangs, 'job')} rephased: {reason}")
+        typer.echo(f"{at}  {pluralise(gangs, 'job')} rephased: {reason}")
         for why in dict.fromkeys(unmeasured.values()):
             jobs = [job for job, each in unmeasured.items() if each == why]
             typer.echo(f"  not measured: {first_few(jobs, _MAX_NAMED)}: {why}")
 
 
-def _unmeasured(answer: Answer) -> dict[str, str]:
+def _unmeasured(answer: SlotDecision) -> dict[str, str]:
     return {job: each for job, each in answer.observations.items() if isinstance(each, str)}

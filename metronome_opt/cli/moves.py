@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from metronome_opt.allocation.migrations import Move
+from metronome_opt.allocation.migrations import Migration
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.scenario import read_moved
 from metronome_opt.output.tables import on_nodes
@@ -21,7 +21,7 @@ class Moves:
     """A cluster's state after migrations, each of which may cost some seconds."""
 
     source: Scenario
-    moves: list[Move]
+    moves: list[Migration]
     cost_s: float
 
     @classmethod

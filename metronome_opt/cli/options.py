@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metronome_opt.problem.instance import Instance
     from metronome_opt.problem.schedule import Schedule
     from metronome_opt.scenario import Scenario
-    from metronome_opt.scenario.build import Problem as Read
+    from metronome_opt.scenario.build import PlacedInstance as Read
 
 FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "

@@ -20,11 +20,11 @@ from metronome_opt.allocation.fronts import pareto as find_front
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
-from metronome_opt.errors import InputError, counted, naming
+from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.files.documents import check_targets, make_folder, write_text
 from metronome_opt.output.tables import plain_table, terminal
 from metronome_opt.problem.objectives import find_objective
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import OBJECTIVES, read_schedule, write_schedule
 from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 
@@ -64,7 +64,7 @@ def pareto(
     with _results_folder(output):
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
-        named = naming(file, ScenarioError)
+        named = error_context(file, ScenarioError)
         title = f"{problem.name}: front of {', '.join(names)}"
 
         def describe(event: FrontEvent) -> str:
@@ -93,7 +93,7 @@ def pareto(
     if not as_json:
         for each in front.notes:
             note(each)
-    return options.INTERRUPTED if front.stop is Stop.INTERRUPTED else 0
+    return options.INTERRUPTED if front.stop is StopReason.INTERRUPTED else 0
 
 
 # ------------------------------------------------------------------ files
@@ -159,11 +159,11 @@ def _print(front: Front, files: Sequence[Path]) -> None:
     kind = "complete" if front.complete else "not proved complete"
     typer.echo(
         f"{front.instance.name}: front of {', '.join(front.objectives)}: "
-        f"{counted(len(front.points), 'point')}, {kind}, "
+        f"{pluralise(len(front.points), 'point')}, {kind}, "
         f"{front.runtime_s:.2f} s ({front.stop})"
     )
     if slots := front.points[0].cushion_slots:
-        typer.echo(f"all values are those of longer bursts, by {counted(slots, 'slot')}")
+        typer.echo(f"all values are those of longer bursts, by {pluralise(slots, 'slot')}")
     terminal().print(front_table(front, [str(file) for file in files]))
 
 

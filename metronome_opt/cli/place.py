@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, pluralise, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.state.placement import Place
+    from metronome_opt.kubernetes.state.placement import PlacementDecision
     from metronome_opt.kubernetes.state.records import CapacityChanged, Gang, NodeChanged
     from metronome_opt.kubernetes.state.state import ClusterState
 
@@ -206,14 +206,14 @@ def _place(
     """Place a job, perhaps instead of another one, and print so; return True if there was room."""
     from metronome_opt.kubernetes.state.placement import place_job
     from metronome_opt.kubernetes.state.views import restore, snapshot_of
-    from metronome_opt.kubernetes.state.waiting import Wait
+    from metronome_opt.kubernetes.state.waiting import WaitDecision
 
     left = state
     if remove is not None:
         left = restore(snapshot_of(state))
         left.unreserve(remove)
     decision = place_job(left, gang, now_s=time.time())
-    if isinstance(decision, Wait):
+    if isinstance(decision, WaitDecision):
         if as_json:
             options.print_json({"job": gang.name, "placed": False, "reason": decision.reason})
         typer.echo(f"{gang.name} waits: {decision.reason}", err=True)
@@ -231,7 +231,7 @@ def _place(
     return True
 
 
-def _draw(state: ClusterState, decision: Place, path: Path) -> None:
+def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
     """Draw iteration times of the jobs of a state without and with one more, and where they run."""
     from metronome_opt.kubernetes.state.placement import iterations_ms
     from metronome_opt.output.tables import on_nodes
@@ -270,7 +270,7 @@ def _take(state: ClusterState, path: Path) -> None:
     from metronome_opt.problem.schedule import read_schedule
 
     schedule = read_schedule(path)
-    with naming(path):
+    with error_context(path):
         is_changed = take_over(state, schedule)
     typer.echo(f"{path}: {'taken over' if is_changed else 'in force already'}", err=True)
 
@@ -280,7 +280,9 @@ def _remove(state: ClusterState, job: str) -> None:
     typer.echo(f"removed {job}", err=True)
 
 
-def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[str, Any]:
+def _document(
+    state: ClusterState, decision: PlacementDecision, *, reserved: bool
+) -> dict[str, Any]:
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     return {
         "job": claim.job,
@@ -306,14 +308,13 @@ def _document(state: ClusterState, decision: Place, *, reserved: bool) -> dict[s
     }
 
 
-def _print_place(state: ClusterState, decision: Place, *, reserved: bool) -> None:
-    from metronome_opt.errors import counted
+def _print_place(state: ClusterState, decision: PlacementDecision, *, reserved: bool) -> None:
     from metronome_opt.output.tables import on_nodes, spines_text
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
     typer.echo(
         f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
-        f"{counted(decision.placement.racks, 'rack')}"
+        f"{pluralise(decision.placement.racks, 'rack')}"
     )
     why = decision.why_slower
     longer = f" instead of {decision.best_ms:.0f}: {why}" if why else ""
@@ -369,7 +370,7 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
             f"got {quote(document['format'])}"
         )
     scenario = read_scenario(path)
-    with naming(path):
+    with error_context(path):
         scenario = with_hyperperiod(scenario)
         spec = ClusterSpec.of_cluster(
             scenario.name, scenario.cluster, scenario.slot_ms, scenario.hyperperiod_ms or 0

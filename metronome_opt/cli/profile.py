@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, naming
+from metronome_opt.errors import InputError, error_context
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.profiles.profile import Profile
@@ -48,13 +48,13 @@ def profile(
     is_trace = holds_trace(file)
     if is_trace:
         traces = read_traces(file)
-        with naming(file):
+        with error_context(file):
             result = profile_traces(traces, rate_mbps)
     elif file.suffix != ".jsonl":
         result = profile_samples(*read_samples(file))
     else:
         bursts = read_record(file)
-        with naming(file):
+        with error_context(file):
             result = profile_record(bursts)
     if rate_mbps is not None and (result.message_bytes is not None or not is_trace):
         raise InputError(f"{file}: tells what was sent; leave out --rate-mbps")

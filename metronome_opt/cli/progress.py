@@ -23,7 +23,7 @@ from rich.table import Column
 if TYPE_CHECKING:
     from metronome_opt.bench.simulations import SimulationRecord
     from metronome_opt.bench.solver_runs import SolverRecord
-    from metronome_opt.problem.result import Event
+    from metronome_opt.problem.result import ProgressEvent
 
 _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
 
@@ -47,7 +47,7 @@ def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[...
         yield lambda *event: line.update(task, text=describe(*event))
 
 
-def describe_event(event: Event) -> str:
+def describe_event(event: ProgressEvent) -> str:
     """Return incumbent and bound of an event."""
     incumbent = "" if event.incumbent is None else f"incumbent {float(event.incumbent):,.6g}"
     bound = "" if event.bound is None else f"bound {float(event.bound):,.1f}"

@@ -12,7 +12,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs
-from metronome_opt.errors import InputError, counted, naming, quote
+from metronome_opt.errors import InputError, error_context, pluralise, quote
 
 if TYPE_CHECKING:
     from metronome_opt.bench.campaign import Case
@@ -129,7 +129,7 @@ def simulate(
     if trace is not None:
         study = study.of_trace(str(trace))
     policies = _policies(study, policy)
-    with naming("--cells"):
+    with error_context("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
     if network is not None:
@@ -137,7 +137,7 @@ def simulate(
             raise InputError("--network: conflicts with sharing of --set; give one of the two")
         overrides["sharing"] = network
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
-    with naming("--set"):
+    with error_context("--set"):
         cases = plan(
             study,
             chosen,
@@ -148,16 +148,16 @@ def simulate(
             bounded=bound,
         )
     _check_folder(output, FILE)
-    with naming(scenario):
+    with error_context(scenario):
         check_scenarios(study, chosen)
     make_folder(output)
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
-        with naming(str(output)):
+        with error_context(str(output)):
             check_own(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
             held = len(cases) - len(left)
-            note(f"{output}: {held:,} of {counted(len(cases), 'simulation')} recorded already")
+            note(f"{output}: {held:,} of {pluralise(len(cases), 'simulation')} recorded already")
         interrupted = _run(left, file, jobs or os.cpu_count() or 1)
         records = in_order(file.records, study)
         written = [output / FILE, *_write(records, output)]
@@ -179,7 +179,7 @@ def simulate(
         note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
         return options.INTERRUPTED
     if crashed := sum(record.kind == "crash" for record in records):
-        what = counted(crashed, "simulation")
+        what = pluralise(crashed, "simulation")
         note(f"{what} crashed; {output} holds what is done, the same command with --resume goes on")
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
@@ -198,7 +198,7 @@ def _study(wanted: str) -> Study:
     from metronome_opt.kubernetes.state.store import Store
     from metronome_opt.scenario.scenario_file import Scenario
 
-    with naming(wanted), Store(wanted) as store:  # a simulation needs no grid of time
+    with error_context(wanted), Store(wanted) as store:  # a simulation needs no grid of time
         return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
 
 
@@ -210,7 +210,7 @@ def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
     names = read_names(typed)
     if not names:
         raise InputError(f"--policy: {quote(','.join(typed))} names none")
-    with naming("--policy"):
+    with error_context("--policy"):
         for name in names:
             check_policy(name)
     return names

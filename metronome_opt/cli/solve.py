@@ -14,14 +14,14 @@ from metronome_opt.allocation.solving import solve as run_solver
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, read_pairs, wrote
 from metronome_opt.cli.progress import describe_event, live_line
-from metronome_opt.errors import counted, naming
+from metronome_opt.errors import error_context, pluralise
 from metronome_opt.files.documents import check_targets
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective
-from metronome_opt.problem.result import CustomSolverError, Result, Stop
+from metronome_opt.problem.result import CustomSolverError, Result, StopReason
 from metronome_opt.problem.schedule import OBJECTIVES, Status, write_schedule
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import Problem, build_problem
+from metronome_opt.scenario.build import PlacedInstance, build_problem
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 from metronome_opt.verify import evaluate
@@ -92,7 +92,7 @@ def solve(
     source = options.read_source(file) if moves is None else moves.source
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
-    named = naming(file, ScenarioError)
+    named = error_context(file, ScenarioError)
     with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
         result, failure = _run(
             source,
@@ -162,7 +162,7 @@ def show_result(
             export_claims(problem.instance, result.schedule, problem.deployment, outputs.claims)
         wrote(outputs.claims)
         note_missing_nodes(problem)
-    return options.INTERRUPTED if result.stop is Stop.INTERRUPTED else 0
+    return options.INTERRUPTED if result.stop is StopReason.INTERRUPTED else 0
 
 
 def _run(*arguments: Any, **options: Any) -> tuple[Result, CustomSolverError | None]:
@@ -184,10 +184,10 @@ def _objective(typed: Sequence[str]) -> str | list[str] | dict[str, str]:
 
 
 def _print_result(
-    result: Result, problem: Problem, source: Scenario | Instance, networks: Sequence[str]
+    result: Result, problem: PlacedInstance, source: Scenario | Instance, networks: Sequence[str]
 ) -> None:
     """Print a result, and times that are expected on further networks."""
-    from metronome_opt.allocation.slots.iteration_times import Times
+    from metronome_opt.allocation.slots.iteration_times import IterationTimes
     from metronome_opt.output.tables import (
         CUSHION_LEGEND,
         gated_text,
@@ -202,12 +202,14 @@ def _print_result(
     by_simulation = find_objective(result.schedule.first).simulated
     console = terminal()
     with live_line("simulating the jobs", str):
-        times = Times.of(result)
-        elsewhere = {each: Times.expected(instance, result.schedule, each) for each in networks}
+        times = IterationTimes.of(result)
+        elsewhere = {
+            each: IterationTimes.expected(instance, result.schedule, each) for each in networks
+        }
     jobs = select_jobs(instance, times)
     console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs, elsewhere))
     if len(jobs) < len(instance.jobs):
-        count = counted(len(instance.jobs), "job")
+        count = pluralise(len(instance.jobs), "job")
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
     console.print(jobs_legend(instance, result.schedule))
     if isinstance(source, Scenario) and result.schedule.waiting:
@@ -221,7 +223,7 @@ def _print_result(
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")
     if longer:
-        typer.echo(f"all values are those of longer bursts, by {counted(longer, 'slot')}")
+        typer.echo(f"all values are those of longer bursts, by {pluralise(longer, 'slot')}")
     if not by_simulation:
         # The unshifted values; unknown where jobs have to be stretched first.
         before = None

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.documents import read_document
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, read_job
 from metronome_opt.kubernetes.state.views import STATE_FORMAT
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 from metronome_opt.scenario import locate
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, read_cluster
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
 from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
@@ -60,9 +60,9 @@ def validate(
     return 0
 
 
-def _of_problem(problem: Problem) -> str:
+def _of_problem(problem: PlacedInstance) -> str:
     instance = problem.instance
-    each = f"{counted(len(instance.jobs), 'job')} on {counted(len(instance.links), 'link')}"
+    each = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(len(instance.links), 'link')}"
     repeats = f"some link repeats after more than {instance.hyperperiod_limit:,} slots"
     if not instance.needs_stretch:  # else it may have thousands of digits
         used = [each for link, each in instance.hyperperiods.items() if instance.jobs_on[link]]
@@ -72,20 +72,20 @@ def _of_problem(problem: Problem) -> str:
     time = f"slots of {instance.slot_ms} ms, {repeats}"
     if problem.placed is None:
         return f"an instance: {each}; {time}"
-    return f"a scenario: {counted(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"
+    return f"a scenario: {pluralise(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"
 
 
 def _of_schedule(schedule: Schedule) -> str:
     said = f"a schedule of {schedule.instance}"
     if schedule.places is not None:
-        said += f": {counted(len(schedule.places), 'job')} placed"
+        said += f": {pluralise(len(schedule.places), 'job')} placed"
     if schedule.waiting:
         said += f", waiting: {', '.join(schedule.waiting)}"
     return said
 
 
 _READERS: Mapping[str, Callable[[Path], str]] = {
-    CLUSTER_FORMAT: lambda path: f"a cluster: {counted(len(read_cluster(path).nodes), 'node')}",
+    CLUSTER_FORMAT: lambda path: f"a cluster: {pluralise(len(read_cluster(path).nodes), 'node')}",
     JOB_FORMAT: lambda path: f"a job: {read_job(path).name}",
     SCHEDULE_FORMAT: lambda path: _of_schedule(read_schedule(path)),
     WORKLOAD_FORMAT: lambda path: f"a workload: {read_workload(path).name}",

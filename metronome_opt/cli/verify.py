@@ -7,11 +7,11 @@ from fractions import Fraction
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import naming
+from metronome_opt.errors import error_context
 from metronome_opt.problem.objectives import SLOWDOWN
 from metronome_opt.problem.schedule import Schedule, read_schedule
-from metronome_opt.scenario.build import Problem
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.verify.loads import load_bound
 
 
@@ -28,8 +28,8 @@ def verify(
     """
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
-    with naming(instance):
-        problem, faults = judge(source, stated)
+    with error_context(instance):
+        problem, faults = verify_placed(source, stated)
     if as_json:
         rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
         options.print_json({"valid": not faults, "false": rows})
@@ -50,7 +50,7 @@ def verify(
     return 1 if faults else 0
 
 
-def _proof(problem: Problem | None, stated: Schedule, bound: Fraction) -> str:
+def _proof(problem: PlacedInstance | None, stated: Schedule, bound: Fraction) -> str:
     """Return what proves the bound of a true schedule."""
     if stated.first == SLOWDOWN:
         return "proved by prices of links and of pairs of jobs"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.fluid import loop, state
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Sharing
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Engine:
     def __init__(
         self,
         capacities: Mapping[str, float],
-        runners: Sequence[Runner],
+        runners: Sequence[EngineJob],
         *,
         sharing: Sharing = "fair",
         conditions: Conditions | None = None,
@@ -101,8 +101,8 @@ class Engine:
         links: Mapping[str, int],
         *,
         at: float | None = None,
-        pattern: Pattern | None = None,
-        slot: Slot | None = None,
+        pattern: IterationProfile | None = None,
+        slot: WindowSchedule | None = None,
     ) -> None:
         """Let a job begin its first iteration.
 
@@ -127,7 +127,12 @@ class Engine:
         self._world.jobs[job]["retry"] = 0.0  # it begins in its slot
 
     def move(
-        self, job: int, links: Mapping[str, int], *, at: float, pattern: Pattern | None = None
+        self,
+        job: int,
+        links: Mapping[str, int],
+        *,
+        at: float,
+        pattern: IterationProfile | None = None,
     ) -> None:
         """Interrupt a job, which goes on across other links, with no slot, from a time on.
 
@@ -139,7 +144,7 @@ class Engine:
         self._route(job, links, pattern)
         self.assign(job, None)
 
-    def reroute(self, job: int, links: Mapping[str, int], pattern: Pattern) -> None:
+    def reroute(self, job: int, links: Mapping[str, int], pattern: IterationProfile) -> None:
         """Let the flows of a job take other links from now on, in whatever it does."""
         self._flush_trace()
         left = loop.leave_links(self._world, job)
@@ -160,7 +165,7 @@ class Engine:
         """Return whether a job has a slot."""
         return bool(self._world.jobs[job]["period"])
 
-    def assign(self, job: int, slot: Slot | None, start: float = 0.0) -> None:
+    def assign(self, job: int, slot: WindowSchedule | None, start: float = 0.0) -> None:
         """Let the next iteration of a job, and those after it, begin in a slot.
 
         Parameters
@@ -360,7 +365,7 @@ class Engine:
         self._traces.append((records["time"].copy(), uses["link"], uses["job"], rates))
         self._world.clock["traced"] = 0
 
-    def _route(self, job: int, links: Mapping[str, int], pattern: Pattern | None) -> None:
+    def _route(self, job: int, links: Mapping[str, int], pattern: IterationProfile | None) -> None:
         """Let a job that sends nothing cross some links from now on."""
         row = self._world.jobs[job]
         self._set_segments(job, pattern or self.runners[job].pattern, links)
@@ -370,7 +375,7 @@ class Engine:
         for use, (link, flows) in enumerate(links.items(), start=first):
             self._world.uses[use] = (self._index[link], job, flows, -1, -1)
 
-    def _set_segments(self, job: int, pattern: Pattern, links: Mapping[str, int]) -> None:
+    def _set_segments(self, job: int, pattern: IterationProfile, links: Mapping[str, int]) -> None:
         first = int(self._world.jobs[job]["first_segment"])
         limit = min(
             (self._nominal[self._index[link]] / flows for link, flows in links.items()),
@@ -414,7 +419,7 @@ def _drawn(seed: int, job: int) -> tuple[np.uint64, float]:
     return state, np.random.default_rng([seed, job]).uniform(-1.0, 1.0)
 
 
-def _make_world(runners: Sequence[Runner], links: int, *, traced: bool) -> state.World:
+def _make_world(runners: Sequence[EngineJob], links: int, *, traced: bool) -> state.EngineState:
     uses = sum(runner.max_links for runner in runners)
     made = state.empty_world(
         jobs=len(runners),

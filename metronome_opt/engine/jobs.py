@@ -14,7 +14,7 @@ from metronome_opt.scenario.iteration import Iteration
 
 
 @dataclass(frozen=True)
-class Pattern:
+class IterationProfile:
     """One iteration.
 
     Attributes
@@ -58,14 +58,14 @@ class Pattern:
         """The maximum rate of a flow, in Mbit/s; 0 if it never sends."""
         return max(map(float, self.rate), default=0.0)
 
-    def slowed_to(self, rate: Fraction | None) -> Pattern:
+    def slowed_to(self, rate: Fraction | None) -> IterationProfile:
         """Return the pattern with no burst faster than `rate`; None for no limit."""
         if rate is None:
             return self
         return replace(self, rate=tuple(min(own, rate) for own in self.rate))
 
     @classmethod
-    def of_iteration(cls, iteration: Iteration, jitter: float | None = None) -> Pattern:
+    def of_iteration(cls, iteration: Iteration, jitter: float | None = None) -> IterationProfile:
         """Return the pattern of an iteration without delays."""
         return cls(
             (*(burst.after for burst in iteration.bursts), iteration.rest),
@@ -75,7 +75,7 @@ class Pattern:
         )
 
     @classmethod
-    def of_job(cls, job: Job, slot_ms: int) -> Pattern:
+    def of_job(cls, job: Job, slot_ms: int) -> IterationProfile:
         """Return the pattern of a job of an instance: whatever is no burst is computing."""
         compute, end = [], 0
         phases = sorted(job.phases, key=lambda phase: phase.start)
@@ -91,14 +91,14 @@ class Pattern:
         )
 
 
-def pattern_alone(instance: Instance, job: Job) -> Pattern:
+def pattern_alone(instance: Instance, job: Job) -> IterationProfile:
     """Return the iteration of a job that has its links to itself.
 
     Longer than its period if its own flows do not fit on a link.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
-    return Pattern.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None))
+    return IterationProfile.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None))
 
 
 def alone_ms(instance: Instance, job: Job) -> Fraction:
@@ -106,7 +106,7 @@ def alone_ms(instance: Instance, job: Job) -> Fraction:
     return pattern_alone(instance, job).duration
 
 
-class Lateness(IntEnum):
+class LatePolicy(IntEnum):
     """Behaviour of a late job, mostly beyond its cushion; see `kernels.fluid.slots`."""
 
     HOLD = state.HOLD
@@ -114,7 +114,7 @@ class Lateness(IntEnum):
 
 
 @dataclass(frozen=True)
-class Runner:
+class EngineJob:
     """A job that may enter the engine.
 
     Attributes
@@ -130,7 +130,7 @@ class Runner:
     """
 
     name: str
-    pattern: Pattern
+    pattern: IterationProfile
     weight: int = 1
     iterations: int | None = None
     max_links: int = 1
@@ -142,7 +142,7 @@ class Runner:
         return [
             cls(
                 job.name,
-                Pattern.of_job(job, instance.slot_ms),
+                IterationProfile.of_job(job, instance.slot_ms),
                 job.weight,
                 iterations,
                 len(job.links),
@@ -152,7 +152,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Slot:
+class WindowSchedule:
     """Planned beginnings of the iterations of a job.
 
     Attributes
@@ -173,6 +173,6 @@ class Slot:
 
     period_ms: float
     cushion_ms: float = 0.0
-    lateness: Lateness = Lateness.HOLD
+    lateness: LatePolicy = LatePolicy.HOLD
     group: int = 0
     bursts_ms: tuple[float, ...] = ()

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
@@ -173,7 +173,7 @@ def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
     text = read_text(path, max_bytes)
     is_yaml = path.suffix in {".yaml", ".yml"}
     is_json = path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{")
-    with naming(path):
+    with error_context(path):
         return [_parse_json(text)] if is_json else _parse_yaml(text, many=many)
 
 

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, format_path, naming, quote
+from metronome_opt.errors import InputError, error_context, format_path, quote
 from metronome_opt.files.documents import read_document
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Record(BaseModel):
 R = TypeVar("R", bound=Record)
 
 
-def build(
+def parse_record(
     cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
 ) -> R:
     """Return the record `cls` of a document of the format `tag`; its faults are an InputError."""
@@ -151,7 +151,7 @@ def build(
 T = TypeVar("T")
 
 
-def read_as(
+def read_document_as(
     path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
 ) -> T:
     """Apply `make` to the document in a file; its errors get the file's name.
@@ -162,7 +162,7 @@ def read_as(
         As in `read_document`.
     """
     document = read_document(path, max_bytes=max_bytes)
-    with naming(path):
+    with error_context(path):
         return make(document)
 
 

@@ -10,7 +10,7 @@ from weakref import WeakSet
 from metronome_opt.gate.burst import Burst
 from metronome_opt.gate.checks import ClaimError, checked, quote
 from metronome_opt.gate.counters import Measured
-from metronome_opt.gate.windows import Claim, SlotPlan
+from metronome_opt.gate.windows import Claim, WindowTracker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ _FREE = "bursts do not wait"
 class Gate:
     """Gate that a training loop enters before each burst.
 
-    A burst waits for its slot, never for longer than a period, by the rules of `SlotPlan`. Without
-    a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the
+    A burst waits for its slot, never for longer than a period, by the rules of `WindowTracker`.
+    Without a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the
     job is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
     wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
@@ -82,7 +82,7 @@ class Gate:
         self._claim: Claim | None = None
         self.accumulation = 1
         self._file: Any = None
-        self._plan: SlotPlan | None = None
+        self._plan: WindowTracker | None = None
         self._free = True  # whether the burst before had no slot
         self._moved = 0  # by how much the clock was set since the plan was made
         self._before = 0  # when the burst before was ready, by the steady clock
@@ -335,7 +335,7 @@ class Gate:
                 burst.slot_at = None if slot is None else slot + self._moved
                 burst.cushion = claim.cushion_ns
 
-    def _skip_to(self, burst: Burst, plan: SlotPlan) -> None:
+    def _skip_to(self, burst: Burst, plan: WindowTracker) -> None:
         """Bring the plan into step with a loop that says which burst it makes."""
         count = len(plan.claim.starts_ns)
         if isinstance(burst.asked, int) and 0 <= burst.asked < count:
@@ -352,11 +352,11 @@ class Gate:
         period = 0 if self._claim is None else self._claim.period_ns
         return self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period)
 
-    def _adopt(self, claim: Claim, now: int) -> SlotPlan:
+    def _adopt(self, claim: Claim, now: int) -> WindowTracker:
         """Make the plan that of the claim, if it is not, between two iterations; return it."""
         plan = self._plan
         if plan is None:
-            plan = self._plan = SlotPlan(claim)
+            plan = self._plan = WindowTracker(claim)
             if self._iteration >= 0:  # only the first burst of all takes the first slot
                 plan.take(now)
         elif plan.phase:

@@ -60,7 +60,7 @@ class Claim(_ClaimFields):
     __slots__ = ()
 
 
-class SlotPlan:
+class WindowTracker:
     """The next slot of a job.
 
     A burst that is ready before its slot waits for it. One that is late begins at once, and the

@@ -29,7 +29,7 @@ from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.verify import LinkReport, check, comparable_part, evaluate
+from metronome_opt.verify import LinkReport, comparable_part, evaluate, verify_schedule
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
@@ -96,7 +96,7 @@ def export_claims(
             f"schedule: status: {schedule.status}, so there is nothing to claim; "
             "solve the instance first"
         )
-    faults = check(instance, schedule)
+    faults = verify_schedule(instance, schedule)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise VerificationError(

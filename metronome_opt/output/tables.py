@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from metronome_opt.allocation.slots.iteration_times import Times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
 from metronome_opt.engine.jobs import alone_ms
-from metronome_opt.errors import counted, first_few
+from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
@@ -24,7 +24,7 @@ from metronome_opt.scenario.spines import Paths
 from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.build import Problem
+    from metronome_opt.scenario.build import PlacedInstance
     from metronome_opt.scenario.deployment import Deployment
 
 CUSHION_LEGEND = (
@@ -117,7 +117,7 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
-def traffic_table(problem: Problem) -> Table:
+def traffic_table(problem: PlacedInstance) -> Table:
     """Return one row per job of a scenario: workload, traffic and nodes.
 
     Iterations are as they would be alone, exactly; periods as they are in slots.
@@ -147,7 +147,7 @@ def traffic_table(problem: Problem) -> Table:
 def jobs_table(
     instance: Instance,
     schedule: Schedule,
-    times: Times,
+    times: IterationTimes,
     placed: Deployment | None = None,
     jobs: Sequence[Job] | None = None,
     elsewhere: Mapping[str, Mapping[str, Fraction]] = FrozenDict(),
@@ -227,7 +227,7 @@ def _pattern(job: Job, index: int | None) -> str:
     return f"options[{index}]" + (f", accumulation {steps}" if steps > 1 else "")
 
 
-def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
+def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
     """Return the jobs of the table: all, or of many those with the largest changes."""
     jobs = instance.jobs
     if len(jobs) <= _MANY_JOBS:
@@ -236,7 +236,7 @@ def select_jobs(instance: Instance, times: Times) -> Sequence[Job]:
     return sorted(jobs, key=lambda job: -change[job.name])[:_MOST_AFFECTED]
 
 
-def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
+def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
     """Return a line: how many jobs are gated, and the mean slowdown with that and without.
 
     And one more where slots make the jobs slower, as those of minimum contention may.
@@ -245,7 +245,7 @@ def gated_text(instance: Instance, schedule: Schedule, times: Times) -> str:
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
     text = (
-        f"{gated:,} of {counted(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
+        f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
         f"unshifted and not gated, {before:.4f}; alone at these places, {each:.4f}"
     )
     if schedule.patterns:

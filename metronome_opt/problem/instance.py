@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from metronome_opt.errors import InputError, counted, format_path, quote
+from metronome_opt.errors import InputError, format_path, pluralise, quote
 from metronome_opt.files.documents import write_text
 from metronome_opt.files.records import (
     Exact,
@@ -25,11 +25,11 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    build,
     check_unique,
     dump_document,
     explain,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 
@@ -379,7 +379,7 @@ class Instance(Record):
             if name not in self._job_index:
                 raise InputError(f"patterns.{quote(name)}: there is no such job")
             if index >= (count := len(self.job(name).options)):
-                raise InputError(f"patterns.{name}: {index}: it has {counted(count, 'option')}")
+                raise InputError(f"patterns.{name}: {index}: it has {pluralise(count, 'option')}")
         if not any(job.options for job in self.jobs):
             return self
         jobs = [job.variants[1 + patterns.get(job.name, -1)][1] for job in self.jobs]
@@ -423,7 +423,7 @@ class Instance(Record):
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
         limit = default_limit() if hyperperiod_limit is None else hyperperiod_limit
-        return build(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": limit})
+        return parse_record(cls, data, INSTANCE_FORMAT, {"hyperperiod_limit": limit})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the instance as a document; `from_dict` gives back an equal instance."""
@@ -466,7 +466,7 @@ class Instance(Record):
         ).set_index("job")
 
     def _repr_html_(self) -> str:
-        count = f"{counted(len(self.jobs), 'job')} over {counted(len(self.links), 'link')}"
+        count = f"{pluralise(len(self.jobs), 'job')} over {pluralise(len(self.links), 'link')}"
         units = "peak in Mbit/s, volume in Mbit/s x slots"
         head = f"<b>{html.escape(self.name)}</b>: {count}, in slots of {self.slot_ms} ms ({units})"
         frame = self.to_frame().drop(columns="links")
@@ -485,7 +485,7 @@ def read_instance(path: str | Path) -> Instance:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, Instance.from_dict)
+    return read_document_as(path, Instance.from_dict)
 
 
 def write_instance(instance: Instance, path: str | Path) -> None:

@@ -30,7 +30,7 @@ DELAY = "delay"
 STRICT = "strict"
 COMPLETION = "completion"
 
-Levels = tuple[Mapping[str, int], ...]
+MeanWeights = tuple[Mapping[str, int], ...]
 """Weights of jobs by name, for each of several means that are minimised one after the other."""
 
 
@@ -259,7 +259,7 @@ class SimulatedObjective(Objective):
     unknown = "not simulated"
     simulated = True
 
-    def levels(self, weights: Mapping[str, int]) -> Levels:
+    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         """Return the weights in these means, the most important mean first."""
         raise NotImplementedError
 
@@ -269,7 +269,7 @@ class _Slowdown(SimulatedObjective):
 
     name, unit = SLOWDOWN, "iteration time over the best"
 
-    def levels(self, weights: Mapping[str, int]) -> Levels:
+    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         return (weights,)
 
 
@@ -278,7 +278,7 @@ class _Completion(SimulatedObjective):
 
     name, unit = COMPLETION, "iteration time over the best"
 
-    def levels(self, weights: Mapping[str, int]) -> Levels:
+    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         return (weights,)
 
 
@@ -288,7 +288,7 @@ class _Delay(SimulatedObjective):
     name, unit = DELAY, "of the best iteration"
     percent = True
 
-    def levels(self, weights: Mapping[str, int]) -> Levels:
+    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         return (dict.fromkeys(weights, 1),)
 
 
@@ -297,7 +297,7 @@ class _Strict(SimulatedObjective):
 
     name, unit = STRICT, "iteration time over the best"
 
-    def levels(self, weights: Mapping[str, int]) -> Levels:
+    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         classes = sorted(set(weights.values()), reverse=True)
         return tuple({name: int(w == each) for name, w in weights.items()} for each in classes)
 
@@ -424,7 +424,7 @@ def are_simulated(names: Sequence[str]) -> bool:
     return True
 
 
-def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> Levels:
+def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> MeanWeights:
     """Return the weights of jobs in the means that `are_simulated`, one after the other."""
     objectives = (BY_NAME[name] for name in names)
     each = (o.levels(weights) for o in objectives if isinstance(o, SimulatedObjective))

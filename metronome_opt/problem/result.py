@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Reason why a solver stopped."""
 
     PROVED = "proved"
@@ -31,7 +31,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True)
-class Event:
+class ProgressEvent:
     """One step of a run.
 
     Attributes
@@ -88,7 +88,7 @@ def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | N
 
 
 @dataclass(frozen=True)
-class Simulated:
+class SimulatedTimes:
     """Simulated values of a schedule of minimum slowdown.
 
     Attributes
@@ -151,14 +151,14 @@ class Result:
 
     instance: Instance
     schedule: Schedule
-    stop: Stop
+    stop: StopReason
     judged: Evaluation | None
     build_s: float
     solve_s: float
-    trajectory: tuple[Event, ...]
+    trajectory: tuple[ProgressEvent, ...]
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
-    simulated: Simulated | None = None
+    simulated: SimulatedTimes | None = None
     pool: PoolBound | None = None
 
     @property

@@ -18,9 +18,9 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    build,
     dump_document,
-    read_as,
+    parse_record,
+    read_document_as,
 )
 from metronome_opt.problem.instance import Sharing
 
@@ -184,7 +184,7 @@ class Schedule(Record):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
         """Build a schedule from a document of format ``metronome-schedule/1``."""
-        return build(cls, data, SCHEDULE_FORMAT)
+        return parse_record(cls, data, SCHEDULE_FORMAT)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
@@ -205,7 +205,7 @@ def read_schedule(path: str | Path) -> Schedule:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, Schedule.from_dict)
+    return read_document_as(path, Schedule.from_dict)
 
 
 def write_schedule(schedule: Schedule, path: str | Path) -> None:

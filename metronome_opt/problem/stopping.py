@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.problem.result import Event
+from metronome_opt.problem.result import ProgressEvent
 
 _POLL_S = 0.01  # between two calls of rules because of the time alone
 
@@ -25,7 +25,7 @@ class StoppingRule(Protocol):
     as well, with an event without source. It may be called from any thread, one at a time.
     """
 
-    def __call__(self, event: Event, /) -> bool | None:
+    def __call__(self, event: ProgressEvent, /) -> bool | None:
         """Return True to stop."""
 
 
@@ -35,7 +35,7 @@ class MaxRuntime:
 
     seconds: float
 
-    def __call__(self, event: Event, /) -> bool:
+    def __call__(self, event: ProgressEvent, /) -> bool:
         """Return True to stop."""
         return event.elapsed_s >= self.seconds
 
@@ -53,7 +53,7 @@ class MaxIterations:
     def __post_init__(self) -> None:
         _check("MaxIterations", self.iterations)
 
-    def __call__(self, event: Event, /) -> bool:
+    def __call__(self, event: ProgressEvent, /) -> bool:
         """Return True to stop."""
         return event.iteration >= self.iterations
 
@@ -72,7 +72,7 @@ class NoImprovement:
         if self.iterations is None and self.seconds is None:
             raise InputError("NoImprovement: needs iterations or seconds")
 
-    def __call__(self, event: Event, /) -> bool:
+    def __call__(self, event: ProgressEvent, /) -> bool:
         """Return True to stop."""
         stalled = self.iterations is not None and event.stalled >= self.iterations
         return stalled or (self.seconds is not None and event.stalled_s >= self.seconds)
@@ -90,7 +90,7 @@ class Watch:
         self._rules = rules
         self._lock = threading.RLock()
         self._began = self._polled = self._improved = time.perf_counter()
-        self._last = Event(0.0, None, None, "")
+        self._last = ProgressEvent(0.0, None, None, "")
         self._iteration = self._improved_at = 0
         self._ended = False
 
@@ -101,7 +101,7 @@ class Watch:
             if self._last.source:
                 self._ask_again()
 
-    def note(self, event: Event) -> bool:
+    def note(self, event: ProgressEvent) -> bool:
         """Take a new incumbent or bound; return whether to stop."""
         with self._lock:
             # Objectives that are maximised may rise.
@@ -125,7 +125,7 @@ class Watch:
         now = time.perf_counter() - self._began
         return self._ask(replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now)))
 
-    def _ask(self, event: Event) -> bool:
+    def _ask(self, event: ProgressEvent) -> bool:
         self._polled = now = time.perf_counter()
         event = replace(
             event,

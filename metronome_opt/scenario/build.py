@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.errors import InputError, counted, quote
-from metronome_opt.files.records import read_as
+from metronome_opt.errors import InputError, pluralise, quote
+from metronome_opt.files.records import read_document_as
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.cluster_input import find_room
@@ -19,7 +19,7 @@ from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED
-from metronome_opt.scenario.iteration import Iteration, Rounded
+from metronome_opt.scenario.iteration import Iteration, SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spines import Paths
@@ -34,7 +34,7 @@ class PlacedTraffic:
     """The traffic of a job at its place, in slots."""
 
     traffic: JobTraffic = field(compare=False)
-    rounded: Rounded
+    rounded: SlottedIteration
 
     @property
     def exact(self) -> Iteration:
@@ -43,7 +43,7 @@ class PlacedTraffic:
 
 
 @dataclass(frozen=True)
-class Problem:
+class PlacedInstance:
     """An instance with where its tasks run, from a scenario or from an instance file.
 
     Attributes
@@ -116,14 +116,14 @@ def _overloads(instance: Instance) -> list[str]:
                 "lower rate do"
             )
     more = len(lines) - _LISTED
-    return [*lines[:_LISTED], *([f"and {counted(more, 'job')} more"] if more > 0 else [])]
+    return [*lines[:_LISTED], *([f"and {pluralise(more, 'job')} more"] if more > 0 else [])]
 
 
 def build_problem(
     source: Scenario | Instance,
     places: Mapping[str, Sequence[str]] | None = None,
     paths: Mapping[str, Paths] | None = None,
-) -> Problem:
+) -> PlacedInstance:
     """Return an instance, or a scenario as a schedule has it.
 
     Parameters
@@ -135,7 +135,7 @@ def build_problem(
         The spines of flows, where they were chosen.
     """
     if isinstance(source, Instance):
-        return Problem(source)
+        return PlacedInstance(source)
     if places is None:
         source = spread(source)
         places = {job.name: job.nodes or () for job in source.jobs}
@@ -145,7 +145,7 @@ def build_problem(
 def read_source(path: str | Path) -> Scenario | Instance:
     """Read an instance or a scenario, whichever the file says it is."""
     path = locate(path)
-    return read_as(path, lambda document: _source_of(document, path.parent))
+    return read_document_as(path, lambda document: _source_of(document, path.parent))
 
 
 def locate(path: str | Path) -> Path:
@@ -173,7 +173,9 @@ def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance
     return Instance.from_dict(document)
 
 
-def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = None) -> Problem:
+def build_scenario(
+    scenario: Scenario, known: Mapping[str, JobTraffic] | None = None
+) -> PlacedInstance:
     """Turn a scenario whose jobs all say where they run into an instance.
 
     Without a hyperperiod the periods stay as they are.
@@ -254,7 +256,7 @@ def build_scenario(scenario: Scenario, known: Mapping[str, JobTraffic] | None = 
     instance = Instance.from_dict(document)
     costs = {job.name: job.max_network_cost for job in scenario.jobs}
     deployment = Deployment(cluster, tuple(tasks), parts, costs)
-    return Problem(instance, tuple(entries), deployment, paths=paths)
+    return PlacedInstance(instance, tuple(entries), deployment, paths=paths)
 
 
 def _job(
@@ -303,7 +305,7 @@ def _job(
 
 def _options(
     scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement
-) -> list[Rounded]:
+) -> list[SlottedIteration]:
     """Return the iterations of the options of a job in slots."""
     job, source, iterations = scenario.jobs[index], entry.traffic.source, []
     for number, option in enumerate(job.offered):
@@ -336,8 +338,8 @@ def _free_gpus(scenario: Scenario) -> Counter[str]:
             free[node] -= job.each.gpus
             if free[node] < 0:
                 raise InputError(
-                    f"jobs[{index}].nodes: {node} has {counted(has[node], 'GPU')} and more tasks; "
-                    "move one elsewhere"
+                    f"jobs[{index}].nodes: {node} has {pluralise(has[node], 'GPU')} and more "
+                    "tasks; move one elsewhere"
                 )
     return free
 
@@ -361,9 +363,9 @@ def spread(scenario: Scenario) -> Scenario:
         jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
     for index, job in enumerate(jobs):
         if job.nodes is None:
-            left = f"no room; free: {counted(free.total(), 'GPU')}"
+            left = f"no room; free: {pluralise(free.total(), 'GPU')}"
             if job.each.gpus > 1:
                 room = sum(count // job.each.gpus for count in free.values())
-                left += f", room for {counted(room, 'worker')} of {job.each.gpus}"
+                left += f", room for {pluralise(room, 'worker')} of {job.each.gpus}"
             raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
     return scenario.model_copy(update={"jobs": tuple(jobs)})

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.files.records import Name, Positive, Record, build, explain, read_as, refuse
+from metronome_opt.files.records import (
+    Name,
+    Positive,
+    Record,
+    explain,
+    parse_record,
+    read_document_as,
+    refuse,
+)
 from metronome_opt.problem.instance import HYPERPERIOD_LIMIT
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import ROOM
@@ -63,7 +71,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Build a cluster from a document of format ``metronome-cluster/1``."""
-        return build(cls, data, CLUSTER_FORMAT)
+        return parse_record(cls, data, CLUSTER_FORMAT)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the cluster as a document; `from_dict` gives back an equal one."""
@@ -93,4 +101,4 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
 def read_cluster(path: str | Path) -> ClusterSpec:
     """Read a cluster from a JSON or YAML file; errors name the file, the place and the value."""
-    return read_as(path, ClusterSpec.from_dict)
+    return read_document_as(path, ClusterSpec.from_dict)

@@ -14,7 +14,7 @@ _MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving 
 
 
 @dataclass(frozen=True)
-class Burst:
+class ExactBurst:
     """A burst of one flow of a job.
 
     Attributes
@@ -34,7 +34,7 @@ class Burst:
         """Its duration at its fastest, in ms."""
         return 1000 * self.volume / self.rate
 
-    def joined(self, other: Burst) -> Burst:
+    def joined(self, other: ExactBurst) -> ExactBurst:
         """Return one burst of both that takes as long."""
         volume, duration = self.volume + other.volume, self.duration + other.duration
         return replace(self, volume=volume, rate=1000 * volume / duration)
@@ -56,7 +56,7 @@ class Iteration:
     """
 
     compute: Fraction
-    bursts: tuple[Burst, ...]
+    bursts: tuple[ExactBurst, ...]
     rest: Fraction = Fraction(0)
     is_fine: bool = False
 
@@ -83,7 +83,7 @@ class Iteration:
         first = replace(first, after=first.after + (batches - 1) * self.compute)
         return replace(self, compute=batches * self.compute, bursts=(first, *others))
 
-    def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+    def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> SlottedIteration:
         """Round it to slots.
 
         Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
@@ -119,7 +119,7 @@ class Iteration:
         slot += self._pause(self.rest, slot, exact, slot_ms)
         return self._repeated(phases, slot, slot_ms, hyperperiod)
 
-    def to_slots_inside(self, slot_ms: int, hyperperiod: int | None = None) -> Rounded:
+    def to_slots_inside(self, slot_ms: int, hyperperiod: int | None = None) -> SlottedIteration:
         """Round the iteration of a job on one node, where bursts need no slots of their own.
 
         As a whole it goes to the nearest slot; its bursts are taken together at its end.
@@ -133,17 +133,17 @@ class Iteration:
 
     def _repeated(
         self, phases: Sequence[Phase], slot: int, slot_ms: int, hyperperiod: int | None
-    ) -> Rounded:
+    ) -> SlottedIteration:
         """Return it in slots, its period a divisor of the hyperperiod."""
         if hyperperiod is None:
-            return Rounded(tuple(phases), slot, slot, slot_ms, self)
+            return SlottedIteration(tuple(phases), slot, slot, slot_ms, self)
         period = divisor_from(hyperperiod, slot)
         if period is None:
             raise InputError(
                 f"an iteration takes {float(self.duration):.0f} ms, more than the hyperperiod of "
                 f"{hyperperiod * slot_ms} ms; choose a longer hyperperiod or a shorter iteration"
             )
-        return Rounded(tuple(phases), slot, period, slot_ms, self)
+        return SlottedIteration(tuple(phases), slot, period, slot_ms, self)
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
         """Return the slots of a pause that begins at a slot and exactly at so many ms."""
@@ -152,7 +152,7 @@ class Iteration:
 
 
 @dataclass(frozen=True)
-class Rounded:
+class SlottedIteration:
     """An iteration on the grid of slots.
 
     Attributes

@@ -11,8 +11,8 @@ from functools import cache, cached_property
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import TrainingStep, Transport
-from metronome_opt.scenario.iteration import Iteration, Rounded
-from metronome_opt.scenario.scenario_file import DescribedJob, Scenario, Source
+from metronome_opt.scenario.iteration import Iteration, SlottedIteration
+from metronome_opt.scenario.scenario_file import JobSpec, Scenario, Source
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload
 
@@ -33,12 +33,12 @@ class JobTraffic:
         How its collectives cross the network, and its iteration wherever it runs.
     """
 
-    def __init__(self, job: DescribedJob, source: Source, cluster: Cluster) -> None:
+    def __init__(self, job: JobSpec, source: Source, cluster: Cluster) -> None:
         self.job, self.source, self._cluster = job, source, cluster
         self.step = job.step(source, cluster.gpu)
         self.algorithm = job.algorithm(self.step)
         self._at: dict[Transport, Iteration] = {}
-        self._rounded: dict[tuple[Transport, int, int | None], Rounded] = {}
+        self._rounded: dict[tuple[Transport, int, int | None], SlottedIteration] = {}
 
     @property
     def title(self) -> str:
@@ -67,7 +67,9 @@ class JobTraffic:
         exact = self.at(transport)
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
-    def rounded(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> Rounded:
+    def rounded(
+        self, transport: Transport, slot_ms: int, hyperperiod: int | None
+    ) -> SlottedIteration:
         """Return its iteration in slots; if it is too long, the error names the field to change."""
         key = transport, slot_ms, hyperperiod
         if key not in self._rounded:
@@ -129,7 +131,7 @@ class JobTraffic:
 
 def in_slots(
     step: TrainingStep, transport: Transport, slot_ms: int, hyperperiod: int | None = None
-) -> Rounded:
+) -> SlottedIteration:
     """Return an iteration at a place, in slots."""
     exact = step.at(transport)
     if transport.nodes == 1 and not step.is_stated:

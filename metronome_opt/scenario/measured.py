@@ -18,7 +18,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import (
     FrozenMap,
     Jitter,
@@ -26,8 +26,8 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    build,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
@@ -79,7 +79,7 @@ class Device(Record):
     driver: str | None
 
     def __str__(self) -> str:
-        threads = f", {counted(self.threads, 'thread')}" if self.threads else ""
+        threads = f", {pluralise(self.threads, 'thread')}" if self.threads else ""
         return f"{self.name} ({self.kind}{threads})"
 
 
@@ -256,7 +256,9 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
-    return read_as(path, lambda document: build(MeasuredStep, document, MEASURED_FORMAT))
+    return read_document_as(
+        path, lambda document: parse_record(MeasuredStep, document, MEASURED_FORMAT)
+    )
 
 
 def find_step(

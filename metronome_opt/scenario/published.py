@@ -16,8 +16,8 @@ from metronome_opt.files.records import (
     Name,
     Positive,
     Record,
-    build,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, Traffic
@@ -158,4 +158,6 @@ class Published(Record):
 def read_published(name: str) -> Published:
     """Read the published iterations of a name, such as ``muri``."""
     path = file_of(name, published_files(), "published", "table")
-    return read_as(path, lambda document: build(Published, document, PUBLISHED_FORMAT))
+    return read_document_as(
+        path, lambda document: parse_record(Published, document, PUBLISHED_FORMAT)
+    )

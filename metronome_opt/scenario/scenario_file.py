@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, Type
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, counted, naming, quote
+from metronome_opt.errors import InputError, error_context, pluralise, quote
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -18,9 +18,9 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    build,
     check_unique,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.scenario.cluster import ANY_COST, NetworkCost
@@ -145,7 +145,7 @@ class Option(Record):
         return self
 
 
-class DescribedJob(Record):
+class JobSpec(Record):
     """A training job as files describe it: its tasks, what each needs, and what it trains.
 
     Parameters
@@ -251,7 +251,7 @@ class DescribedJob(Record):
             given = getattr(self, field)
             if given is not None and len(given) != self.workers:
                 what = "pod" if field == "pods" else "task"
-                refuse(field, f"names {counted(len(given), what)}, but workers is {self.workers}")
+                refuse(field, f"names {pluralise(len(given), what)}, but workers is {self.workers}")
         return self
 
     @property
@@ -350,7 +350,7 @@ class Scenario(Record):
     measured: Folder | None = None
     cluster: FullCluster
     patterns: FrozenMap[Name, Traffic] = Field(default_factory=FrozenDict)
-    jobs: Annotated[tuple[DescribedJob, ...], Field(strict=False)]
+    jobs: Annotated[tuple[JobSpec, ...], Field(strict=False)]
 
     @model_validator(mode="before")
     @classmethod
@@ -470,7 +470,7 @@ class Scenario(Record):
         InputError
             If anything is unknown, missing, of the wrong type, out of range or inconsistent.
         """
-        return build(cls, in_folder(data, folder), SCENARIO_FORMAT)
+        return parse_record(cls, in_folder(data, folder), SCENARIO_FORMAT)
 
 
 def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
@@ -505,7 +505,7 @@ class Sources:
         self._gpu = gpu.name if gpu else None
         self._read: dict[Path, Any] = {}
 
-    def of(self, job: DescribedJob, where: str = "model") -> Source:
+    def of(self, job: JobSpec, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
         model = job.model or ""
         if not isinstance(job.traffic, str):
@@ -517,7 +517,7 @@ class Sources:
             return self._once(path, read_measured)
         from metronome_opt.scenario.published import read_published
 
-        with naming(where):
+        with error_context(where):
             return read_published(job.traffic).traffic(model, job.gpus, job.batch)
 
     def workload(self, model: str, where: str = "model") -> Workload:
@@ -538,4 +538,6 @@ def read_scenario(path: str | Path) -> Scenario:
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_as(path, lambda document: Scenario.from_dict(document, folder=Path(path).parent))
+    return read_document_as(
+        path, lambda document: Scenario.from_dict(document, folder=Path(path).parent)
+    )

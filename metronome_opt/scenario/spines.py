@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import refuse
 from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.nodes import Rack
@@ -73,7 +73,7 @@ def both_directions(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, A
 def spines_of(cluster: Cluster, tasks: int, senders: Sequence[Sender], paths: Paths | str) -> Paths:
     """Return the spines of flows between racks that have several, as `flows.place` takes paths."""
     if isinstance(paths, tuple) and len(paths) != tasks:
-        raise InputError(f"paths: of {counted(len(paths), 'task')}, and there are {tasks}")
+        raise InputError(f"paths: of {pluralise(len(paths), 'task')}, and there are {tasks}")
     rails, ends = [0] * tasks, [(0, 0)] * tasks
     for each in senders:
         if each.is_between(cluster):
@@ -87,8 +87,8 @@ def spines_of(cluster: Cluster, tasks: int, senders: Sequence[Sender], paths: Pa
         return spines if any(spines) else ()
     for task, (its, count) in enumerate(zip(paths, rails, strict=True)):
         if len(its) != count:
-            sends = f"it sends {counted(count, 'flow')} over spines; name one for each"
-            raise InputError(f"paths[{task}]: {counted(len(its), 'spine')}, and {sends}")
+            sends = f"it sends {pluralise(count, 'flow')} over spines; name one for each"
+            raise InputError(f"paths[{task}]: {pluralise(len(its), 'spine')}, and {sends}")
     check_spines(paths, cluster.spines)
     return paths
 

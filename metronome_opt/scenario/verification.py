@@ -7,16 +7,22 @@ from typing import Any
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.scenario.build import Problem, build_scenario, spread
+from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.scenario.spines import Paths
-from metronome_opt.verify import Violation, check, check_instance, check_paths, check_places
+from metronome_opt.verify import (
+    Violation,
+    check_instance,
+    check_paths,
+    check_places,
+    verify_schedule,
+)
 
 
-def judge(
+def verify_placed(
     source: Scenario | Instance, schedule: Schedule
-) -> tuple[Problem | None, tuple[Violation, ...]]:
+) -> tuple[PlacedInstance | None, tuple[Violation, ...]]:
     """Return what a schedule solves, and all that it states falsely.
 
     A scenario is taken at the places of the schedule; where it states none, jobs without nodes are
@@ -28,7 +34,7 @@ def judge(
             for field in ("places", "paths")
             if getattr(schedule, field) is not None
         ]
-        return Problem(source), (*misplaced, *check(source, schedule))
+        return PlacedInstance(source), (*misplaced, *verify_schedule(source, schedule))
     document = source.model_dump(mode="json", include={"cluster", "jobs"})
     faults = check_places(document, schedule)
     if faults:
@@ -41,12 +47,12 @@ def judge(
         return None, faults
     problem = build_scenario(placed.at(places, schedule.paths), known)
     faults = check_traffic(source, problem, places, schedule.paths)
-    return problem, (*faults, *check(problem.instance, schedule))
+    return problem, (*faults, *verify_schedule(problem.instance, schedule))
 
 
 def check_traffic(
     scenario: Scenario,
-    problem: Problem,
+    problem: PlacedInstance,
     places: Mapping[str, Sequence[str]] | None = None,
     paths: Mapping[str, Paths] | None = None,
 ) -> tuple[Violation, ...]:

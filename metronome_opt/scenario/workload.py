@@ -12,7 +12,14 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.files.records import Name, Record, build, check_one, read_as, refuse
+from metronome_opt.files.records import (
+    Name,
+    Record,
+    check_one,
+    parse_record,
+    read_document_as,
+    refuse,
+)
 
 WORKLOAD_FORMAT = "metronome-workload/1"
 
@@ -194,7 +201,9 @@ class Workload(Record):
 
 def read_workload(path: str | Path) -> Workload:
     """Read a workload from a YAML or JSON file; errors name the file, the place and the value."""
-    return read_as(path, lambda document: build(Workload, document, WORKLOAD_FORMAT))
+    return read_document_as(
+        path, lambda document: parse_record(Workload, document, WORKLOAD_FORMAT)
+    )
 
 
 def data_folder() -> Path:

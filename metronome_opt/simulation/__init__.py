@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from metronome_opt.engine.conditions import Conditions
     from metronome_opt.simulation.policies import POLICIES
-    from metronome_opt.simulation.result import Run
+    from metronome_opt.simulation.result import SimulationResult
     from metronome_opt.simulation.run import simulate, simulate_schedule
 
-__all__ = ["POLICIES", "Conditions", "Run", "simulate", "simulate_schedule"]
+__all__ = ["POLICIES", "Conditions", "SimulationResult", "simulate", "simulate_schedule"]
 
 _HOMES = {
     "POLICIES": f"{__name__}.policies",
     "Conditions": "metronome_opt.engine.conditions",
-    "Run": f"{__name__}.measures",
+    "SimulationResult": f"{__name__}.measures",
     "simulate_schedule": f"{__name__}.run",
     "simulate": f"{__name__}.run",
 }

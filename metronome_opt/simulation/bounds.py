@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.simulation.state import Running, SimState
+from metronome_opt.simulation.state import RunningJob, SimState
 
 
 class TimeBound:
@@ -51,7 +51,7 @@ class TimeBound:
         return self._known[key]
 
 
-def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
+def _greatest_progress(running: Sequence[RunningJob], state: SimState) -> float:
     """Return the value of the linear program, over the number of jobs."""
     from scipy.optimize import linprog
 
@@ -71,7 +71,7 @@ def _greatest_progress(running: Sequence[Running], state: SimState) -> float:
 
 
 def _constraints(
-    running: Sequence[Running], state: SimState
+    running: Sequence[RunningJob], state: SimState
 ) -> Iterator[tuple[tuple[int, float], ...]]:
     """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities

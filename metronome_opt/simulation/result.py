@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulationResult:
     """Result of a simulation. Equal arguments give equal runs.
 
     Attributes
@@ -50,7 +50,7 @@ class Run:
 
 
 Facts = dict[str, Any]
-"""Facts about a job that the engine does not know, by column of `Run.jobs`."""
+"""Facts about a job that the engine does not know, by column of `SimulationResult.jobs`."""
 
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
@@ -65,7 +65,7 @@ def make_run(
     *,
     used_ms: Mapping[str, float],
     bound: float | None = None,
-) -> Run:
+) -> SimulationResult:
     """Return the tables of a finished run.
 
     `facts` has an entry for each runner of the engine; `used_ms` is the time in which jobs were
@@ -85,7 +85,7 @@ def make_run(
             "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
         }
     )
-    return Run(
+    return SimulationResult(
         jobs=pd.DataFrame(jobs, columns=list(_COLUMNS)),
         links=links,
         trace=engine.trace(),

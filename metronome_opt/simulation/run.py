@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import Room
+from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner, Slot, alone_ms
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.problem.instance import Instance
@@ -18,8 +18,14 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.bounds import TimeBound
 from metronome_opt.simulation.policies import find_policy, is_plugin
-from metronome_opt.simulation.result import Facts, Run, make_run
-from metronome_opt.simulation.state import Order, Running, SimState, TrainingJob, training_jobs
+from metronome_opt.simulation.result import Facts, SimulationResult, make_run
+from metronome_opt.simulation.state import (
+    JobInstruction,
+    RunningJob,
+    SimState,
+    TrainingJob,
+    training_jobs,
+)
 from metronome_opt.verify.evaluation import assignment_faults
 
 
@@ -31,7 +37,7 @@ def simulate(
     conditions: Conditions | None = None,
     watch: Sequence[str] = (),
     bounded: bool = False,
-) -> Run:
+) -> SimulationResult:
     """Simulate the jobs of a scenario under a policy.
 
     Whenever a job comes or leaves, waiting jobs are considered by priority, then by arrival; each
@@ -84,7 +90,7 @@ class _Simulation:
         if self._policy.routing is not None:
             routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
             scenario = scenario.model_copy(update={"cluster": routed})
-        self._room = Room(scenario.cluster)
+        self._room = FreeResources(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario)
         for link in watch:
@@ -96,7 +102,7 @@ class _Simulation:
         self._engine = Engine(
             scenario.cluster.capacities,
             [
-                Runner(
+                EngineJob(
                     job.name,
                     job.best,
                     job.work.priority,
@@ -132,12 +138,12 @@ class _Simulation:
         self._used_since: dict[str, float] = {}
         self._used: Counter[str] = Counter()
 
-    def run(self) -> Run:
+    def run(self) -> SimulationResult:
         """Process all arrivals and departures."""
         arrivals = sorted(
             ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
         )
-        left: list[Running] = []
+        left: list[RunningJob] = []
         changed = False
         while arrivals or self._queue or self._state.running:
             now = self._engine.now
@@ -174,11 +180,11 @@ class _Simulation:
 
     # ------------------------------------------------------------------ arrivals and departures
 
-    def _change(self, left: Sequence[Running]) -> None:
+    def _change(self, left: Sequence[RunningJob]) -> None:
         """Start waiting jobs that can be placed, and plan again if any came or left."""
         came: dict[int, None] = {}
         for job, placement in self._starts():
-            self._state.add(Running(job, placement))
+            self._state.add(RunningJob(job, placement))
             came[job.index] = None
         self._queue = [index for index in self._queue if index not in came]
         if not came and not left:
@@ -187,37 +193,37 @@ class _Simulation:
         changed, gone = [*came, *before], [*left, *before.values()]
         orders = {order.index: order for order in self._policy.plan(self._state, changed, gone)}
         for index in came:
-            self._enter(index, orders.get(index, Order(index, None, self._engine.now)))
+            self._enter(index, orders.get(index, JobInstruction(index, None, self._engine.now)))
         for index, order in orders.items():
             if index not in came:
                 self._redirect(order)
         if self._move_cost_ms is not None and not self._queue:  # else the room is spoken for
             self._move(self._move_cost_ms)
 
-    def _reroute(self, came: Collection[int], left: Sequence[Running]) -> dict[int, Running]:
+    def _reroute(self, came: Collection[int], left: Sequence[RunningJob]) -> dict[int, RunningJob]:
         """Let flows take other paths where the policy says so; return what jobs that ran had."""
         placed = [*left, *(self._state.running[index] for index in came)]
         links = {link for each in placed for link in each.placement.links}
-        indices, before = {job.name: job.index for job in self._jobs}, dict[int, Running]()
+        indices, before = {job.name: job.index for job in self._jobs}, dict[int, RunningJob]()
         for name, placement in self._policy.reroutes(self._state, links).items():
             index = indices[name]
             if index in came:  # it has not begun
                 self._state.remove(index)
             else:
                 before[index] = self._free(index)
-            self._state.add(Running(self._jobs[index], placement))
+            self._state.add(RunningJob(self._jobs[index], placement))
             if index not in came:
                 self._engine.reroute(index, placement.links, self._settle(index))
         return before
 
     def _move(self, cost_ms: float) -> None:
         """Move running jobs where the policy says so, and plan again around them."""
-        before: dict[int, Running] = {}
+        before: dict[int, RunningJob] = {}
         indices = {job.name: job.index for job in self._jobs}
         for name, placement in self._policy.moves(self._state, cost_ms).items():
             index = indices[name]
             before[index] = self._free(index)
-            self._state.add(Running(self._jobs[index], placement))
+            self._state.add(RunningJob(self._jobs[index], placement))
             start, pattern = self._engine.now + cost_ms, self._settle(index)
             self._engine.move(index, placement.links, at=start, pattern=pattern)
             self._facts[index]["moves"] += 1
@@ -242,7 +248,7 @@ class _Simulation:
         free = [job for job in waiting if job.work.nodes is None]
         yield from self._policy.starts(free, self._state)
 
-    def _enter(self, index: int, order: Order) -> None:
+    def _enter(self, index: int, order: JobInstruction) -> None:
         self._facts[index]["start_s"] = self._engine.now / 1000
         pattern = self._settle(index)
         start = max(self._engine.now, order.start_ms)
@@ -250,7 +256,7 @@ class _Simulation:
         self._engine.classify(index, order.traffic_class)
         self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
 
-    def _settle(self, index: int) -> Pattern:
+    def _settle(self, index: int) -> IterationProfile:
         """Take down where a job now is; return its iteration there."""
         job, placement = self._state.running[index].job, self._state.running[index].placement
         alone = job.pattern(placement.transport) if self._policy.contends else job.best
@@ -263,18 +269,18 @@ class _Simulation:
             self._used_since.setdefault(link, self._engine.now)
         return alone
 
-    def _redirect(self, order: Order) -> None:
+    def _redirect(self, order: JobInstruction) -> None:
         expected = self._engine.will_start(order.index)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.classify(order.index, order.traffic_class)
         self._engine.assign(order.index, order.slot, order.start_ms)
 
-    def _leave(self, index: int) -> Running:
+    def _leave(self, index: int) -> RunningJob:
         self._facts[index]["end_s"] = self._engine.now / 1000
         return self._free(index)
 
-    def _free(self, index: int) -> Running:
+    def _free(self, index: int) -> RunningJob:
         """Take a job away from where it is."""
         placed = self._state.remove(index)
         for link in placed.placement.links:
@@ -297,7 +303,7 @@ def simulate_schedule(
     seed: int = 0,
     enforce: bool = True,
     trace: bool = False,
-) -> Run:
+) -> SimulationResult:
     """Simulate the jobs of an instance with the slots of a schedule.
 
     Parameters
@@ -328,7 +334,7 @@ def simulate_schedule(
     for fault in assignment_faults(instance, offsets, stretch, stretch_limit):
         raise InputError(str(fault))
     slot_ms = instance.slot_ms
-    runners = Runner.of_instance(instance, iterations)
+    runners = EngineJob.of_instance(instance, iterations)
     capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(
         capacities,
@@ -342,7 +348,9 @@ def simulate_schedule(
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
-        engine.enter(index, job.links, at=start, slot=Slot(period_ms=period) if enforce else None)
+        engine.enter(
+            index, job.links, at=start, slot=WindowSchedule(period_ms=period) if enforce else None
+        )
         alone = float(alone_ms(instance, job))
         facts.append(
             {

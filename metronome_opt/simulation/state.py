@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Slot
-from metronome_opt.errors import InputError, counted
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.errors import InputError, pluralise
 from metronome_opt.problem.instance import Sharing
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.iteration import Rounded
+from metronome_opt.scenario.iteration import SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.scenario_file import DescribedJob, Scenario
+from metronome_opt.scenario.scenario_file import JobSpec, Scenario
 
 SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.
@@ -43,8 +43,8 @@ class TrainingJob:
 
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
-        self.work: DescribedJob = traffic.job
-        self._known: dict[Transport, tuple[Pattern, Rounded]] = {}
+        self.work: JobSpec = traffic.job
+        self._known: dict[Transport, tuple[IterationProfile, SlottedIteration]] = {}
 
     @property
     def name(self) -> str:
@@ -69,25 +69,25 @@ class TrainingJob:
             )
         return self.work.iterations
 
-    def pattern(self, transport: Transport) -> Pattern:
+    def pattern(self, transport: Transport) -> IterationProfile:
         """Return its iteration at a place."""
         return self._at(transport)[0]
 
-    def claim(self, transport: Transport) -> Rounded:
+    def claim(self, transport: Transport) -> SlottedIteration:
         """Return the same in slots of `SLOT_MS`, without idle time at the end."""
         return self._at(transport)[1]
 
-    def _at(self, transport: Transport) -> tuple[Pattern, Rounded]:
+    def _at(self, transport: Transport) -> tuple[IterationProfile, SlottedIteration]:
         if transport not in self._known:
             exact = self.traffic.alone(transport)
-            pattern = Pattern.of_iteration(exact, self.traffic.jitter)
+            pattern = IterationProfile.of_iteration(exact, self.traffic.jitter)
             self._known[transport] = pattern, exact.to_slots(SLOT_MS)
         return self._known[transport]
 
     @cached_property
-    def demand(self) -> Demand:
+    def demand(self) -> JobRequest:
         """The job as allocation sees it, with all its iterations to run."""
-        return Demand(
+        return JobRequest(
             name=self.name,
             tasks=self.work.workers,
             each=self.work.each,
@@ -100,7 +100,7 @@ class TrainingJob:
         )
 
     @property
-    def best(self) -> Pattern:
+    def best(self) -> IterationProfile:
         """Its shortest iteration in the empty cluster."""
         return self.pattern(self._best_place)
 
@@ -115,7 +115,7 @@ class TrainingJob:
         if place is None:
             raise InputError(
                 f"jobs[{self.index}]: {self.name} finds no room even in an empty cluster; its "
-                f"{self.work.workers} workers need {counted(self.work.gpus, 'GPU')}, and its "
+                f"{self.work.workers} workers need {pluralise(self.work.gpus, 'GPU')}, and its "
                 "links 1 Mbit/s for each flow"
             )
         return place
@@ -130,7 +130,7 @@ _MAX_AROUND = 24  # jobs that are planned together
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningJob:
     """A job that runs."""
 
     job: TrainingJob
@@ -142,12 +142,12 @@ class Running:
         return math.ceil(self.pattern.peak)
 
     @property
-    def pattern(self) -> Pattern:
+    def pattern(self) -> IterationProfile:
         """Its iteration in this placement."""
         return self.job.pattern(self.placement.transport)
 
     @property
-    def claim(self) -> Rounded:
+    def claim(self) -> SlottedIteration:
         """The same in slots."""
         return self.job.claim(self.placement.transport)
 
@@ -158,7 +158,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Order:
+class JobInstruction:
     """Instruction to a job from its next iteration on.
 
     Attributes
@@ -174,7 +174,7 @@ class Order:
     """
 
     index: int
-    slot: Slot | None
+    slot: WindowSchedule | None
     start_ms: float
     traffic_class: int = 0
 
@@ -201,22 +201,22 @@ class SimState:
         In ms.
     """
 
-    room: Room
+    room: FreeResources
     engine: Engine
     sharing: Sharing = "fair"
     jitter: float = 0.0
-    running: dict[int, Running] = field(default_factory=dict)
+    running: dict[int, RunningJob] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
 
-    def add(self, placed: Running) -> None:
+    def add(self, placed: RunningJob) -> None:
         """Add a job."""
         self.room.take(placed.placement.nodes, placed.job.work.each)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
 
-    def remove(self, index: int) -> Running:
+    def remove(self, index: int) -> RunningJob:
         """Remove a job."""
         placed = self.running.pop(index)
         self.room.release(placed.placement.nodes, placed.job.work.each)
@@ -234,7 +234,7 @@ class SimState:
         return (job.iterations - self.engine.done(index)) * job.best_ms
 
     @contextmanager
-    def trying(self, placed: Running) -> Iterator[None]:
+    def trying(self, placed: RunningJob) -> Iterator[None]:
         """Add a job temporarily."""
         self.add(placed)
         try:
@@ -266,7 +266,7 @@ class SimState:
                             queue.append(other)
         return list(members)
 
-    def changed(self, came: Iterable[int], left: Iterable[Running]) -> Iterator[list[int]]:
+    def changed(self, came: Iterable[int], left: Iterable[RunningJob]) -> Iterator[list[int]]:
         """Yield the jobs around each that came, and around neighbours of those that left.
 
         A job that was yielded already does not start another group.

@@ -28,9 +28,9 @@ from metronome_opt.files.records import (
     Positive,
     R,
     Record,
-    build,
     explain,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.scenario import Scenario
@@ -38,7 +38,7 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Folder, Sources, in_folder
 from metronome_opt.scenario.workload import data_folder
-from metronome_opt.simulation.generators import Draw, Given, Setup, Trace
+from metronome_opt.simulation.generators import Draw, GeneratorContext, Given, Trace
 from metronome_opt.simulation.policies import OURS, check_policy
 
 STUDY_FORMAT = "metronome-study/1"
@@ -180,7 +180,7 @@ class Study(Record):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
         """Build a study from a document; its folders of models are relative to `folder`."""
-        return build(cls, in_folder(data, folder), STUDY_FORMAT)
+        return parse_record(cls, in_folder(data, folder), STUDY_FORMAT)
 
     @classmethod
     def of_scenario(cls, scenario: Scenario) -> Self:
@@ -255,17 +255,17 @@ class Study(Record):
         return self.clusters[str(wanted)] if self.cluster is None or wanted else self.cluster
 
     @cached_property
-    def _setups(self) -> dict[Cluster, Setup]:
+    def _setups(self) -> dict[Cluster, GeneratorContext]:
         return {}
 
-    def _setup(self, cluster: Cluster) -> Setup:
+    def _setup(self, cluster: Cluster) -> GeneratorContext:
         """Return what jobs are drawn for; it takes a while to make."""
         if cluster not in self._setups:
             hyperperiod = (
                 None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
             )
             sources = Sources(self.workloads)
-            self._setups[cluster] = Setup(cluster, self.slot_ms, hyperperiod, sources)
+            self._setups[cluster] = GeneratorContext(cluster, self.slot_ms, hyperperiod, sources)
         return self._setups[cluster]
 
 
@@ -295,7 +295,7 @@ def read_study(path: str | Path) -> Study:
             return Study.of_scenario(Scenario.from_dict(document, folder=folder))
         return Study.from_dict(document, folder=folder)
 
-    return read_as(path, make)
+    return read_document_as(path, make)
 
 
 def shipped_folder(name: str) -> Path:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.solvers.registry import SOLVERS
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.run import Search
+    from metronome_opt.solvers.run import SolverRun
 
-__all__ = ["SOLVERS", "Search"]
+__all__ = ["SOLVERS", "SolverRun"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Search":
+    if name == "SolverRun":
         from metronome_opt.solvers import run
 
-        return run.Search
+        return run.SolverRun
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

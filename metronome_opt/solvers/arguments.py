@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import find_versions
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver
@@ -80,7 +80,7 @@ def interrupt_stops(search: Budget) -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if search.stop is Stop.INTERRUPTED:
+        if search.stop is StopReason.INTERRUPTED:
             previous(number, frame)
         search.interrupt()
 

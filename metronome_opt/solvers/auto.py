@@ -17,32 +17,32 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one worker proves and improves
 
 Prover = LinkGroups | Elimination
 
 
-def run(search: Search) -> None:
+def run(search: SolverRun) -> None:
     """Offer the greedy schedule, then solve block by block and put the blocks together."""
     greedy.run(search)
     _solve_blocks(search)
 
 
-def run_branch_bound(search: Search) -> None:
+def run_branch_bound(search: SolverRun) -> None:
     """Start from greedy and a short local search, then prove; the quick blocks first."""
     greedy.run(search)
     local.improve(search, share=local.SHARE)
     _solve_blocks(search, only_branch=True)
 
 
-def _solve_blocks(search: Search, *, only_branch: bool = False) -> None:
+def _solve_blocks(search: SolverRun, *, only_branch: bool = False) -> None:
     if search.stopped:
         return
     portfolio = _Portfolio(search, only_branch=only_branch)
@@ -57,7 +57,7 @@ class _Portfolio:
     With `only_branch` the only way is branch and bound, and no better schedule is searched for.
     """
 
-    def __init__(self, search: Search, *, only_branch: bool) -> None:
+    def __init__(self, search: SolverRun, *, only_branch: bool) -> None:
         self._search = search
         self._only_branch = only_branch
         self.blocks = Blocks(search)
@@ -119,7 +119,7 @@ class _Portfolio:
             try:
                 join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
-                self._search.end(Stop.FINISHED)  # the pool waits for the other tasks
+                self._search.end(StopReason.FINISHED)  # the pool waits for the other tasks
                 raise
 
     def _prove(self) -> None:

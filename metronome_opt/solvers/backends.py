@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import SolverError
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import solve_process
 from metronome_opt.solvers.budget import run_interruptibly
 from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
@@ -32,7 +32,7 @@ _PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is kill
 
 
 def solve_cpsat(
-    search: Search,
+    search: SolverRun,
     program: CpsatProgram,
     subsolvers: Sequence[str] = (),
     *,
@@ -71,7 +71,7 @@ def solve_cpsat(
     )
 
 
-def solve_highs(search: Search, program: MilpProgram) -> None:
+def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     """Solve a program with HiGHS within the time that is left, reporting to `search`."""
     parameters: dict[str, float] = {
         "threads": search.workers,
@@ -96,7 +96,7 @@ class _Reader:
     """
 
     def __init__(
-        self, search: Search, program: Program, source: str, label: str, *, exact: bool
+        self, search: SolverRun, program: Program, source: str, label: str, *, exact: bool
     ) -> None:
         self.search = search
         self.program = program
@@ -134,7 +134,7 @@ class _Reader:
         elif status == "infeasible" and form.cutoff is not None:
             self._settle(Fraction(form.cutoff))
         elif status == "stopped":
-            self.search.end(Stop.TIME_LIMIT)
+            self.search.end(StopReason.TIME_LIMIT)
             self._bound(bound)
         else:
             raise SolverError(f"{self.label} ends with {status}, not understood: {self.last}")
@@ -224,7 +224,7 @@ def _how_it_ended(exit_status: int) -> str:
 
 
 def _run_process(
-    search: Search, command: Sequence[str], folder: Path, on_line: Callable[[str], None]
+    search: SolverRun, command: Sequence[str], folder: Path, on_line: Callable[[str], None]
 ) -> tuple[int, bool]:
     """Run a program in a folder until it ends or `search` stops.
 

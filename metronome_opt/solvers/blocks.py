@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import SolverError, reason
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.kernels.compiled_instance import compile_instance
 from metronome_opt.solvers.kernels.jobs import contention, state_of
@@ -18,7 +18,7 @@ from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import Offsets, coarsen, simplify_links
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _OFTEN = 32  # times that all of many blocks are put together while each is worked on once
 _POLL_S = 0.2  # between two joins of the blocks' schedules and bounds
@@ -37,7 +37,7 @@ class BlockRun:
         How many generations of local search it was given after the first schedule.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: SolverRun) -> None:
         self.search = search
         search.raise_to_loads()
         self.link_groups = LinkGroups(search)
@@ -80,7 +80,7 @@ class Blocks:
         One for each block; their searches are below that of the whole.
     """
 
-    def __init__(self, whole: Search) -> None:
+    def __init__(self, whole: SolverRun) -> None:
         self._whole = whole
         self._fewer_links = simplify_links(whole.instance)
         self._split = split(self._fewer_links.instance)
@@ -144,7 +144,7 @@ class Blocks:
         notes += [note for note in noted if note not in notes]
 
 
-def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
+def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> None:
     """Find a schedule, then have every block proved, small ones first.
 
     Parameters
@@ -178,7 +178,7 @@ def solve_in_blocks(search: Search, prove: Callable[[Search], None]) -> None:
                 names = ", ".join(job.name for job in part.instance.jobs)
                 search.notes.append(f"block of {names}: {reason(error)}")
             except BaseException:
-                search.end(Stop.FINISHED)  # the pool waits for what is running
+                search.end(StopReason.FINISHED)  # the pool waits for what is running
                 raise
     blocks.collect_notes()
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.stopping import Watch
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class Budget:
         self._watch: Watch | None = watch or (None if parent is None else parent._watch)
         self._seconds = seconds
         self._parent = parent
-        self._ended: Stop | None = None
+        self._ended: StopReason | None = None
         self._rate = 0.0
         self.failure: BaseException | None = None
         self.slice = 1
@@ -103,7 +103,7 @@ class Budget:
     def stopped(self) -> bool:
         """Return True if it is time to return."""
         if self._parent is None and self._watch is not None and self._watch.poll():
-            self.end(Stop.RULE)
+            self.end(StopReason.RULE)
         return (
             self._ended is not None
             or (self._parent is not None and self._parent.stopped)
@@ -111,28 +111,28 @@ class Budget:
         )
 
     @property
-    def stop(self) -> Stop:
+    def stop(self) -> StopReason:
         """The reason why it ended, or would end now."""
         whole = self._parent
-        if whole is not None and whole.stop is Stop.INTERRUPTED:
-            return Stop.INTERRUPTED
+        if whole is not None and whole.stop is StopReason.INTERRUPTED:
+            return StopReason.INTERRUPTED
         if self._ended is not None:
             return self._ended
         if whole is not None and whole.stopped:
             return whole.stop
-        return Stop.TIME_LIMIT if self.remaining == 0.0 else Stop.FINISHED
+        return StopReason.TIME_LIMIT if self.remaining == 0.0 else StopReason.FINISHED
 
-    def end(self, reason: Stop) -> None:
+    def end(self, reason: StopReason) -> None:
         """End now; of several reasons the first counts, that of the whole included."""
         if self._ended is None:
             ended_before = self._parent is not None and self._parent.stopped
             self._ended = self.stop if ended_before else reason
 
-    def note(self, event: Event) -> bool:
+    def note(self, event: ProgressEvent) -> bool:
         """Pass a new incumbent or bound to the stopping rules; return whether they end the run."""
         if self._watch is None or not self._watch.note(event):
             return False
-        self.end(Stop.RULE)
+        self.end(StopReason.RULE)
         return True
 
     def iterate(self) -> None:
@@ -145,13 +145,13 @@ class Budget:
 
         The part that notices it may not be the one that it was meant for.
         """
-        self._ended = Stop.INTERRUPTED
+        self._ended = StopReason.INTERRUPTED
         if self._parent is not None:
             self._parent.interrupt()
 
     def fail(self, error: BaseException) -> None:
         """End now because of an error, with all it is part of; what was found is kept."""
-        self._ended, self.failure = Stop.ERROR, error
+        self._ended, self.failure = StopReason.ERROR, error
         if self._parent is not None:
             self._parent.fail(error)
 

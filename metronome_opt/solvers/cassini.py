@@ -43,7 +43,7 @@ from metronome_opt.solvers.kernels.compiled_instance import compile_instance
 from metronome_opt.solvers.kernels.jobs import put_job
 from metronome_opt.solvers.kernels.rotation_search import is_done, start_rotations, try_offsets
 from metronome_opt.solvers.presolve.reductions import simplify_links
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _Rotations = Mapping[str, Mapping[str, int]]
 _STEPS = 72  # of 5 degrees
@@ -58,7 +58,7 @@ class _TimeShifts(NamedTuple):
     closing: int
 
 
-def run(search: Search) -> None:
+def run(search: SolverRun) -> None:
     """Rotate link by link, join the rotations, offer the one schedule that comes out.
 
     Links that are not reached within the time limit have no edges.

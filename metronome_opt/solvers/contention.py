@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from metronome_opt.errors import InputError, MissingBackendError, SolverError, reason
 from metronome_opt.plugins import describe_failure
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import CustomSolverError, Result, Stop
+from metronome_opt.problem.result import CustomSolverError, Result, StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
-from metronome_opt.solvers.registry import Run, Solver, find_solver
+from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.run import Search
+    from metronome_opt.solvers.run import SolverRun
 
 NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
 _UNSHIFTED = "unshifted"
@@ -43,7 +43,7 @@ def solve_contention(arguments: Arguments) -> Result:
     SolverError
         If the solver fails before it has found anything; a `CustomSolverError` if it is the user's.
     """
-    from metronome_opt.solvers.run import Search  # with compiled kernels: only where it is used
+    from metronome_opt.solvers.run import SolverRun  # with compiled kernels: only where it is used
 
     instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
     start = arguments.start
@@ -53,7 +53,7 @@ def solve_contention(arguments: Arguments) -> Result:
     if seconds is not None:
         seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)
         seconds = max(seconds, _ANY_TIME if budget.had_time else 0.0)
-    search = Search(
+    search = SolverRun(
         instance,
         time_limit=seconds,
         seed=arguments.seed,
@@ -84,7 +84,7 @@ def solve_contention(arguments: Arguments) -> Result:
     return _result(arguments, search)
 
 
-def _run(solver: Solver, run: Run, search: Search, start: Schedule | None) -> None:
+def _run(solver: Solver, run: SolverFunction, search: SolverRun, start: Schedule | None) -> None:
     jobs = search.instance.jobs
     if solver.exact:
         search.raise_to_loads()
@@ -108,11 +108,11 @@ def custom_solver_error(
 @cache
 def load_kernels(solver: Solver) -> None:
     """Load, or compile, the kernels of a solver, which no time limit counts."""
-    from metronome_opt.solvers.run import Search
+    from metronome_opt.solvers.run import SolverRun
 
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
-    run(Search(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
+    run(SolverRun(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
 
 
 def _judging_s(instance: Instance) -> float:
@@ -130,14 +130,14 @@ def _judging_s(instance: Instance) -> float:
     return 2 * _SAMPLE * (time.perf_counter() - began)
 
 
-def _result(arguments: Arguments, search: Search) -> Result:
+def _result(arguments: Arguments, search: SolverRun) -> Result:
     instance, name = arguments.instance, arguments.solver.name
     if search.best is None:
         search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
     offsets = search.named() or {}
     evaluation = evaluate(instance, offsets)
     stop, notes = search.stop, list(search.notes)
-    if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not Stop.PROVED:
+    if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not StopReason.PROVED:
         notes.append(f"{name} found no better schedule ({stop}): all jobs start when ready")
     schedule = make_schedule(
         arguments, offsets, {}, evaluation.objectives, search.bound, proved=search.proved

@@ -25,7 +25,7 @@ from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_network.tables import build, condition
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
@@ -57,12 +57,12 @@ class _Branching:
         return self.floors[self.following :]
 
 
-def run(search: Search) -> None:
+def run(search: SolverRun) -> None:
     """Solve block by block."""
     solve_in_blocks(search, prove)
 
 
-def prove(search: Search) -> None:
+def prove(search: SolverRun) -> None:
     """Search from the incumbent until it is proved, the search is stopped or nothing helps."""
     elimination = Elimination(search)
     while not (search.stopped or elimination.exhausted):
@@ -85,7 +85,7 @@ class Elimination:
         Whether it was given up, because numbers do not fit or memory ran out.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: SolverRun) -> None:
         self.search = search
         self.effort = 0
         self.exhausted = False
@@ -133,7 +133,7 @@ class _Attempt:
     `max_cells` limits a table at the root; `effort` counts in nodes of branch and bound.
     """
 
-    def __init__(self, search: Search, network: CostNetwork, max_cells: int) -> None:
+    def __init__(self, search: SolverRun, network: CostNetwork, max_cells: int) -> None:
         self._search = search
         self._below = search.below(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []

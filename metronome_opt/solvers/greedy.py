@@ -12,15 +12,15 @@ from fractions import Fraction
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.kernels.jobs import best_offset, put_job
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 
-def unshifted(search: Search) -> None:
+def unshifted(search: SolverRun) -> None:
     """Offer the schedule in which every job starts when it is ready."""
     search.offer([job.unshifted for job in search.instance.jobs], "unshifted")
 
 
-def draw(search: Search) -> None:
+def draw(search: SolverRun) -> None:
     """Offer one schedule drawn uniformly, by the seed."""
     generator = random.Random(search.seed)  # noqa: S311 (not for cryptography)
     offsets = [
@@ -30,7 +30,7 @@ def draw(search: Search) -> None:
     search.offer(offsets, "random")
 
 
-def run(search: Search) -> None:
+def run(search: SolverRun) -> None:
     """Offer the greedy schedule: ties go to the larger cushion, then to the shorter wait.
 
     Any time is enough; without any, or after Ctrl-C, jobs start when ready.

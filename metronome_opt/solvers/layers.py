@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from metronome_opt.errors import InputError
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, SharedLink
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, SharedLink
 
 MAX_ENTRIES = 20_000_000
 """Coefficients of the largest model that fits the memory of an ordinary machine."""
@@ -24,7 +24,7 @@ class Layer(NamedTuple):
     largest: int
 
 
-def layers_of(compiled: Compiled, link: SharedLink) -> list[Layer]:
+def layers_of(compiled: CompiledInstance, link: SharedLink) -> list[Layer]:
     """Return the layers of a link; `largest` is by how much one may exceed the capacity."""
     layers = []
     for number, price in enumerate(link.prices):

@@ -21,7 +21,7 @@ from metronome_opt.errors import reason
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
 from metronome_opt.solvers.kernels.tree import TreeTooLargeError
 from metronome_opt.solvers.proof import LINK_NODES, Proof, search_part
-from metronome_opt.solvers.run import Search, load_bound
+from metronome_opt.solvers.run import SolverRun, load_bound
 
 _FIRST_NODES = 2_000  # budget of a proof in the first round
 _MORE_NODES = 3  # times that in each further round
@@ -54,12 +54,12 @@ class LinkGroups:
         Whether it was given up, because numbers or trees do not fit or memory ran out.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: SolverRun) -> None:
         self.search = search
         self._instance = search.instance
         self._groups: list[_Group] = []
         self._pairs: dict[frozenset[str], Fraction] = {}
-        self._proofs: dict[frozenset[str], tuple[Search, Proof]] = {}
+        self._proofs: dict[frozenset[str], tuple[SolverRun, Proof]] = {}
         self._round = 0
         self.effort = 0
         self.exhausted = False
@@ -167,7 +167,7 @@ class LinkGroups:
             bound = search.incumbent
         return _Group(links, bound, jobs)
 
-    def _prove(self, search: Search, links: frozenset[str], nodes: int) -> bool:
+    def _prove(self, search: SolverRun, links: frozenset[str], nodes: int) -> bool:
         """Go on with the proof of a group, of which there may be a beginning."""
         if links not in self._proofs:
             if search.stopped and not search.proved:
@@ -181,7 +181,7 @@ class LinkGroups:
             del self._proofs[links]
         return search.proved
 
-    def _part(self, links: frozenset[str]) -> Search:
+    def _part(self, links: frozenset[str]) -> SolverRun:
         """Return a search on some links alone, with an incumbent."""
         if links in self._proofs:
             return self._proofs[links][0]

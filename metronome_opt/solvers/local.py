@@ -14,7 +14,7 @@ import numpy as np
 
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.kernels.compiled_instance import (
-    Compiled,
+    CompiledInstance,
     CostTooLargeError,
     Ints,
     compile_instance,
@@ -32,7 +32,7 @@ from metronome_opt.solvers.kernels.local_search import (
     start_walk,
     take_steps,
 )
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 PATIENCE = 3  # generations
 SHARE = 0.1  # of the time, at most, for the schedule that proofs start from
@@ -48,13 +48,13 @@ _TOLERANCE = 0.03  # temperature of the walk
 _SAMPLES = 3  # random schedules from which those deviations are estimated
 
 
-def run(search: Search) -> None:
+def run(search: SolverRun) -> None:
     """Improve the greedy schedule until the time is over or nothing better is found for long."""
     greedy.run(search)
     improve(search, share=1.0)
 
 
-def improve(search: Search, *, share: float, patience: int = PATIENCE) -> None:
+def improve(search: SolverRun, *, share: float, patience: int = PATIENCE) -> None:
     """Improve the incumbent.
 
     Ends after `patience` generations in a row without a gain, each of which takes twice the effort
@@ -65,7 +65,7 @@ def improve(search: Search, *, share: float, patience: int = PATIENCE) -> None:
         population.step()
 
 
-def begin(search: Search, *, share: float = 1.0) -> Population | None:
+def begin(search: SolverRun, *, share: float = 1.0) -> Population | None:
     """Return a local search that goes on from the incumbent, None if there is nothing to search.
 
     Parameters
@@ -108,7 +108,7 @@ class Population:
         How many generations in a row have not led to a better schedule.
     """
 
-    def __init__(self, search: Search, compiled: Compiled) -> None:
+    def __init__(self, search: SolverRun, compiled: CompiledInstance) -> None:
         self._search = search
         self._periods = compiled.tables.jobs["period"]
         self._around = neighbours_of(compiled)

@@ -11,9 +11,9 @@ import numpy as np
 
 from metronome_opt.errors import quote
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.kernels.branch_bound import grow
+from metronome_opt.solvers.kernels.branch_bound import expand_tree
 from metronome_opt.solvers.kernels.compiled_instance import (
-    Compiled,
+    CompiledInstance,
     CostTooLargeError,
     compile_instance,
 )
@@ -30,7 +30,7 @@ from metronome_opt.solvers.kernels.tree import (
 )
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.presolve.reductions import Offsets
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _SOURCE = "branch-bound"
 _SLICE = 250  # nodes between two reports
@@ -61,7 +61,7 @@ class Proof:
         If the instance is too large.
     """
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: SolverRun) -> None:
         self._search = search
         self.nodes = 0
         self._budget = search.fraction(1.0)
@@ -102,7 +102,7 @@ class Proof:
         set_cutoff(tree, self._value)
         value = incumbent(tree)
         for nodes in self._budget.slices(_SLICE):
-            grow(self._tree_search, nodes)
+            expand_tree(self._tree_search, nodes)
             if self.done:
                 break
         self.nodes += _SLICE
@@ -111,7 +111,7 @@ class Proof:
         search.raise_bound(dual_bound(tree) * self._unit, _SOURCE)
 
 
-def _check_sum(compiled: Compiled) -> None:
+def _check_sum(compiled: CompiledInstance) -> None:
     """Refuse an instance whose links fit 64 bits one by one, but not all together."""
     jobs, scale = compiled.instance.jobs, int(compiled.tables.jobs["scale"][0])
     largest = 0
@@ -126,7 +126,7 @@ def _check_sum(compiled: Compiled) -> None:
         )
 
 
-def _first_pseudocosts(search: Search) -> Pseudocosts:
+def _first_pseudocosts(search: SolverRun) -> Pseudocosts:
     """Return first pseudocosts of the jobs, in proportion to their traffic."""
     traffic = np.array(
         [
@@ -138,7 +138,9 @@ def _first_pseudocosts(search: Search) -> Pseudocosts:
     return Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
 
 
-def search_part(search: Search, links: Collection[str], start: Offsets | None = None) -> Search:
+def search_part(
+    search: SolverRun, links: Collection[str], start: Offsets | None = None
+) -> SolverRun:
     """Return a search on some links alone, with an incumbent, perhaps that of the whole."""
     part = search.below(restrict(search.instance, links))
     greedy.run(part)
@@ -148,7 +150,7 @@ def search_part(search: Search, links: Collection[str], start: Offsets | None = 
     return part
 
 
-def link_bound(search: Search, link: str) -> Fraction:
+def link_bound(search: SolverRun, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
     alone = search_part(search, [link])
     with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link

@@ -1,6 +1,6 @@
 """Registry of the solvers; modules and plug-ins are imported on use.
 
-A solver is a function of one `Search`. Other packages add theirs as entry points:
+A solver is a function of one `SolverRun`. Other packages add theirs as entry points:
 
     [project.entry-points."metronome_opt.solvers"]
     toy = "toy_package.module:function"
@@ -22,7 +22,7 @@ from metronome_opt.plugins import load_plugin, plugins
 from metronome_opt.problem.schedule import OBJECTIVES
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.run import Search
+    from metronome_opt.solvers.run import SolverRun
 
 LAYERED = ("contention", "latency")
 """Contention, and what is contention if all weights are 1."""
@@ -30,7 +30,7 @@ LAYERED = ("contention", "latency")
 GROUP = "metronome_opt.solvers"
 """The entry points that are solvers."""
 
-Run = Callable[["Search"], object]
+SolverFunction = Callable[["SolverRun"], object]
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,21 @@ class Solver:
 
     name: str
     summary: str
-    where: str | Run
+    where: str | SolverFunction
     packages: tuple[str, ...] = ()
     objectives: tuple[str, ...] = LAYERED
     holds: tuple[str, ...] = LAYERED
     exact: bool = False
     seeded: bool = True
 
-    def load(self) -> Run:
+    def load(self) -> SolverFunction:
         """Import the solver's module and return its function; a plug-in may have none."""
         if callable(self.where):
             return self.where
         if ".py:" in self.where:
             return _load_from_file(self.where)
         point = EntryPoint(self.name, self.where, GROUP)
-        function: Run = point.load() if self.is_own else load_plugin(point, "solver")
+        function: SolverFunction = point.load() if self.is_own else load_plugin(point, "solver")
         return function
 
     @property
@@ -140,7 +140,10 @@ def _all() -> dict[str, Solver]:
 
 
 def _custom(
-    name: str, where: str | Run, summary: str = "a function", packages: tuple[str, ...] = ()
+    name: str,
+    where: str | SolverFunction,
+    summary: str = "a function",
+    packages: tuple[str, ...] = (),
 ) -> Solver:
     return Solver(name, summary, where, packages, holds=())
 
@@ -148,8 +151,8 @@ def _custom(
 SOLVERS = _all()
 
 
-def find_solver(solver: str | Run | Solver) -> Solver:
-    """Return a solver by name or by ``file.py:function``, or made of a function of one `Search`.
+def find_solver(solver: str | SolverFunction | Solver) -> Solver:
+    """Return a solver by name or by ``file.py:function``, or made of a function of one `SolverRun`.
 
     Raises
     ------
@@ -168,7 +171,7 @@ def find_solver(solver: str | Run | Solver) -> Solver:
     return SOLVERS[solver]
 
 
-def _load_from_file(name: str) -> Run:
+def _load_from_file(name: str) -> SolverFunction:
     """Return the function that ``file.py:function`` names.
 
     Raises
@@ -186,7 +189,7 @@ def _load_from_file(name: str) -> Run:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise InputError(f"solver: {quote(name)}: the file fails ({quote(reason)})") from None
-    run: Run | None = getattr(module, function, None)
+    run: SolverFunction | None = getattr(module, function, None)
     if not callable(run):
         raise InputError(f"solver: {quote(name)}: {path} has no function {quote(function)}")
     return run

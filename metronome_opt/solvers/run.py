@@ -1,6 +1,6 @@
 """The state of one run: the incumbent, the bound and the trajectory, within a budget of time.
 
-A solver is a function that takes a `Search`. It offers schedules, raises the bound and returns
+A solver is a function that takes a `SolverRun`. It offers schedules, raises the bound and returns
 when it is done or when `stopped` says so; values are computed here, from the offsets alone, so
 that no back end is believed.
 """
@@ -13,11 +13,11 @@ from fractions import Fraction
 
 from metronome_opt.errors import SolverError, quote
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.compiled_instance import (
-    Compiled,
+    CompiledInstance,
     Ints,
     SharedLink,
     compile_instance,
@@ -25,7 +25,7 @@ from metronome_opt.solvers.kernels.compiled_instance import (
 from metronome_opt.solvers.kernels.jobs import contention, state_of
 
 
-class Search(Budget):
+class SolverRun(Budget):
     """One run of a solver on an instance.
 
     A solver of your own needs `instance`, `offer`, `raise_bound`, `stopped`, `remaining`, `seed`,
@@ -76,7 +76,7 @@ class Search(Budget):
         self._callback = callback
         self._built_at: float | None = None
         self._name = name
-        self._is_part = isinstance(parent, Search)
+        self._is_part = isinstance(parent, SolverRun)
         self._had_no_time = time_limit == 0
         self.instance = instance
         self.seed = seed
@@ -88,8 +88,8 @@ class Search(Budget):
         self.found_by = ""
         self.bound_by = ""
         self.notes: list[str] = []
-        self.trajectory: list[Event] = []
-        self.compiled: Compiled = compile_instance(instance)
+        self.trajectory: list[ProgressEvent] = []
+        self.compiled: CompiledInstance = compile_instance(instance)
 
     # ---------------------------------------------------------------- time
 
@@ -113,13 +113,13 @@ class Search(Budget):
         """Return True if not even greedy may go on; the whole problem needs any time above 0."""
         if self._is_part:
             return self.stopped
-        return self._had_no_time or super().stop is Stop.INTERRUPTED
+        return self._had_no_time or super().stop is StopReason.INTERRUPTED
 
     @property
-    def stop(self) -> Stop:
+    def stop(self) -> StopReason:
         """Reason why the run ended."""
         ended = super().stop
-        return Stop.PROVED if self.proved and ended is not Stop.INTERRUPTED else ended
+        return StopReason.PROVED if self.proved and ended is not StopReason.INTERRUPTED else ended
 
     @property
     def proved(self) -> bool:
@@ -128,9 +128,9 @@ class Search(Budget):
 
     # ---------------------------------------------------------------- parts
 
-    def below(self, instance: Instance) -> Search:
+    def below(self, instance: Instance) -> SolverRun:
         """Return a search on a part of the problem, within the time that is left to this one."""
-        return Search(
+        return SolverRun(
             instance,
             time_limit=self.remaining,
             seed=self.seed,
@@ -226,17 +226,17 @@ class Search(Budget):
                 raise SolverError(f"{quote(offset)} was offered for {job.name}, which is no offset")
 
     def _record(self, source: str) -> None:
-        event = Event(self.elapsed_of_run, self.incumbent, self.bound, source)
+        event = ProgressEvent(self.elapsed_of_run, self.incumbent, self.bound, source)
         self.trajectory.append(event)
         if self._callback is not None and self._callback(event):
-            self.end(Stop.RULE)
+            self.end(StopReason.RULE)
 
 
 def _false_bound(bound: Fraction | None, source: str, value: Fraction) -> str:
     return f"{source}: {bound} is no lower bound: a schedule of contention {value} was offered"
 
 
-def load_bound(compiled: Compiled, link: SharedLink) -> Fraction:
+def load_bound(compiled: CompiledInstance, link: SharedLink) -> Fraction:
     """Return a lower bound of the contention of a link, in weight * Mbit/s.
 
     What is unserved is convex in demand, so in each layer it is on average at least what it would

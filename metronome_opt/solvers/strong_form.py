@@ -25,7 +25,7 @@ from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.kernels.compiled_instance import SharedLink
 from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
@@ -38,12 +38,12 @@ _Terms = tuple[tuple[int, int], ...]
 
 
 def _run_strong(
-    search: Search, kind: type[Program], load: Callable[[], object], solve: Callable[..., None]
+    search: SolverRun, kind: type[Program], load: Callable[[], object], solve: Callable[..., None]
 ) -> None:
     """Solve block by block."""
     load()  # say now if it is missing, not when the first block is hard
 
-    def prove(part: Search) -> None:
+    def prove(part: SolverRun) -> None:
         network, gone = _prepare(part)
         if part.stopped:
             return
@@ -58,7 +58,7 @@ def _run_strong(
     search.built()  # if there was nothing left to model
 
 
-def _solve_strong_cpsat(part: Search, program: CpsatProgram) -> None:
+def _solve_strong_cpsat(part: SolverRun, program: CpsatProgram) -> None:
     program.hint(rotated_incumbent(part))
     large = len(program.model.proto.variables) > _SMALL
     solve_cpsat(part, program, _WORKERS, isolated=large)
@@ -68,7 +68,7 @@ run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=
 run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
 
 
-def _prepare(part: Search) -> tuple[CostNetwork, list[Eliminated]]:
+def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
     """Return what is left to decide of a block with an incumbent, within a share of its time.
 
     Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
@@ -135,7 +135,7 @@ class StrongForm:
 
     title = ""
 
-    def __init__(self, network: CostNetwork, gone: Sequence[Eliminated], search: Search) -> None:
+    def __init__(self, network: CostNetwork, gone: Sequence[Eliminated], search: SolverRun) -> None:
         self.scale = network.scale
         self.base = network.floor
         self.cutoff: int | None = network.limit + 1

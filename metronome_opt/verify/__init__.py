@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from metronome_opt.verify.iterations import check_instance
     from metronome_opt.verify.paths import check_paths
     from metronome_opt.verify.places import check_places
-    from metronome_opt.verify.statements import check, comparable_part
+    from metronome_opt.verify.statements import comparable_part, verify_schedule
 
 __all__ = [
     "Evaluation",
     "LinkReport",
     "Violation",
-    "check",
     "check_instance",
     "check_paths",
     "check_places",
     "comparable_part",
     "evaluate",
+    "verify_schedule",
 ]
 
 _MODULES = {"check_instance": "iterations", "check_paths": "paths", "check_places": "places"}

@@ -144,7 +144,10 @@ def evaluate(
     if faults:
         raise InputError(str(faults[0]))
     instance.check_hyperperiods(stretch)
-    runs = [Run(job, offsets[job.name], stretch.get(job.name, 0), longer) for job in instance.jobs]
+    runs = [
+        ScheduledJob(job, offsets[job.name], stretch.get(job.name, 0), longer)
+        for job in instance.jobs
+    ]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
     mean_unserved = {run.job.name: Fraction(0) for run in runs}
     reports = []
@@ -165,7 +168,7 @@ def evaluate(
     weights = {job.name: job.weight for job in instance.jobs}
     objectives: dict[str, Fraction | None] = {
         "contention": sum((report.contention for report in reports), Fraction(0)),
-        "latency": _latency([Run(job, 0, 0, longer) for job in instance.jobs], reports),
+        "latency": _latency([ScheduledJob(job, 0, 0, longer) for job in instance.jobs], reports),
         "stretch": sum(
             (Fraction(run.job.weight * run.stretch, run.job.period) for run in runs), Fraction(0)
         ),
@@ -228,7 +231,7 @@ def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None
     return max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
 
 
-class Run:
+class ScheduledJob:
     """A job as it runs: its offset, its stretched period, its pattern over one period.
 
     Attributes
@@ -251,11 +254,11 @@ class Run:
             for slot, following in zip(slots, [*slots[1:], slots[0] + self.period], strict=True)
         ]
 
-    def grown(self, slots: int) -> Run:
+    def grown(self, slots: int) -> ScheduledJob:
         """Return the job with bursts that are longer still."""
-        return Run(self.job, self.offset, self.stretch, self.longer + slots)
+        return ScheduledJob(self.job, self.offset, self.stretch, self.longer + slots)
 
-    def folded(self, others: Iterable[Run]) -> Run:
+    def folded(self, others: Iterable[ScheduledJob]) -> ScheduledJob:
         """Return the job at a period in which it meets others of a link as it does in its own.
 
         That depends on the common divisors of periods alone. In a slot of the shorter period it has
@@ -263,7 +266,7 @@ class Run:
         """
         divisors = (math.gcd(self.period, each.period) for each in others if each is not self)
         job = self.job.model_copy(update={"period": math.lcm(*divisors)})
-        return Run(job, self.offset, 0, self.longer)
+        return ScheduledJob(job, self.offset, 0, self.longer)
 
     def rate(self, slot: int) -> int:
         """Return the rate of a flow in a slot."""
@@ -284,16 +287,16 @@ class Run:
                 yield (begin + slot + self.offset) % hyperperiod, rate
 
 
-def runs_by_link(instance: Instance, runs: Iterable[Run]) -> dict[str, list[Run]]:
+def runs_by_link(instance: Instance, runs: Iterable[ScheduledJob]) -> dict[str, list[ScheduledJob]]:
     """Return the jobs of each link."""
-    users: dict[str, list[Run]] = {link.name: [] for link in instance.links}
+    users: dict[str, list[ScheduledJob]] = {link.name: [] for link in instance.links}
     for run in runs:
         for name in run.job.links:
             users[name].append(run)
     return users
 
 
-def pieces(runs: list[Run], hyperperiod: int) -> Iterator[tuple[int, int, dict[int, int]]]:
+def pieces(runs: list[ScheduledJob], hyperperiod: int) -> Iterator[tuple[int, int, dict[int, int]]]:
     """Yield (slot, length, rates) of the pieces of a hyperperiod in which no rate changes.
 
     The rates are those of a flow of each job that bursts, by its index, until the next piece.
@@ -330,7 +333,7 @@ class _Rates:
     slots: Mapping[frozenset[tuple[int, int]], int]
 
     @classmethod
-    def of(cls, runs: list[Run]) -> _Rates:
+    def of(cls, runs: list[ScheduledJob]) -> _Rates:
         """Return those of some jobs."""
         hyperperiod = math.lcm(*(run.period for run in runs))
         slots: Counter[frozenset[tuple[int, int]]] = Counter()
@@ -340,7 +343,7 @@ class _Rates:
 
 
 def _evaluate_link(
-    link: Link, runs: list[Run], combined: _Rates
+    link: Link, runs: list[ScheduledJob], combined: _Rates
 ) -> tuple[LinkReport, list[Fraction]]:
     """Return the link's report and each run's unserved volume in a hyperperiod."""
     flows = [run.job.links[link.name] for run in runs]
@@ -386,7 +389,7 @@ def _total(volumes: Mapping[int, int]) -> Fraction:
     return Fraction(sum(volume * (common // each) for each, volume in volumes.items()), common)
 
 
-def _link_cushion(link: Link, runs: list[Run], hyperperiod: int) -> int | None:
+def _link_cushion(link: Link, runs: list[ScheduledJob], hyperperiod: int) -> int | None:
     """Return the largest growth of all bursts that an uncontended link bears, None if any."""
     flows = [run.job.links[link.name] for run in runs]
     peaks = [max(phase.rate for phase in run.job.phases) for run in runs]
@@ -407,19 +410,19 @@ def _link_cushion(link: Link, runs: list[Run], hyperperiod: int) -> int | None:
     return low
 
 
-def _slots_lost(run: Run, link: Link, unserved: Fraction) -> Fraction:
+def _slots_lost(run: ScheduledJob, link: Link, unserved: Fraction) -> Fraction:
     """Return the mean unserved bandwidth as slots of an iteration at the job's mean burst rate."""
     bursting = sum(slots for _, slots, rate in run.pattern if rate)
     mean_rate = Fraction(_volume(run), bursting)
     return unserved * run.period / (run.job.links[link.name] * mean_rate)
 
 
-def _volume(run: Run) -> int:
+def _volume(run: ScheduledJob) -> int:
     """Return the volume of a flow in a period, Mbit/s * slots."""
     return sum(slots * rate for _, slots, rate in run.pattern)
 
 
-def _latency(unstretched: list[Run], reports: list[LinkReport]) -> Fraction:
+def _latency(unstretched: list[ScheduledJob], reports: list[LinkReport]) -> Fraction:
     """Return the late share of all traffic; 0 where there is no traffic.
 
     The traffic is that of jobs that are not stretched: stretching must not look like less of it.

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from metronome_opt.errors import counted
+from metronome_opt.errors import pluralise
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.verify.evaluation import Violation
 from metronome_opt.verify.flows import Document, Place, Tree
@@ -86,7 +86,7 @@ def _flow_faults(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
     for link in sorted({*flows, *job.links}):
         numbers = job.links.get(link, 0), flows.get(link, 0)
         if numbers[0] != numbers[1]:
-            texts = [counted(number, "flow") for number in numbers]
+            texts = [pluralise(number, "flow") for number in numbers]
             yield Violation(f"places.{job.name}: {link}", *texts)
 
 
@@ -119,7 +119,7 @@ def _burst_text(burst: tuple[int, int, int] | None) -> str:
     if burst is None:
         return "nothing"
     start, length, rate = burst
-    return f"{counted(length, 'slot')} from {start} on at {rate:,} Mbit/s"
+    return f"{pluralise(length, 'slot')} from {start} on at {rate:,} Mbit/s"
 
 
 class _Burst(NamedTuple):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.verify.evaluation import Run, longest_stretch
+from metronome_opt.verify.evaluation import ScheduledJob, longest_stretch
 
 
 def load_bound(instance: Instance, schedule: Schedule) -> Fraction | None:
@@ -21,7 +21,9 @@ def load_bound(instance: Instance, schedule: Schedule) -> Fraction | None:
     if name not in ("contention", "latency") or any(job.options for job in instance.jobs):
         return None
     volumes = {
-        job.name: sum(n * rate for _, n, rate in Run(job, 0, 0, schedule.cushion_slots).pattern)
+        job.name: sum(
+            n * rate for _, n, rate in ScheduledJob(job, 0, 0, schedule.cushion_slots).pattern
+        )
         for job in instance.jobs
     }
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from metronome_opt.errors import counted, quote
+from metronome_opt.errors import pluralise, quote
 from metronome_opt.verify.evaluation import Violation
 from metronome_opt.verify.flows import Document, Tree
 
@@ -62,9 +62,11 @@ def _faults(
         elif sorted((task, n) for task, n, _ in flows) != [
             (task, n) for task, its in enumerate(stated) for n in range(len(its))
         ] or len(stated) != len(places[name]):
-            sent = counted(len(flows), "flow")
-            text = f"{counted(sum(map(len, stated)), 'spine')} of {counted(len(stated), 'task')}"
-            wanted = f"{counted(len(places[name]), 'task')} with {sent} over spines"
+            sent = pluralise(len(flows), "flow")
+            text = (
+                f"{pluralise(sum(map(len, stated)), 'spine')} of {pluralise(len(stated), 'task')}"
+            )
+            wanted = f"{pluralise(len(places[name]), 'task')} with {sent} over spines"
             yield Violation(f"paths.{name}", text, f"it has {wanted}, each with a spine")
         else:
             is_free = routing == "chosen" and (name in chosen or given is not None)

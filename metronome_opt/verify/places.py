@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from metronome_opt.errors import counted, quote
+from metronome_opt.errors import pluralise, quote
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Violation
 
@@ -61,7 +61,7 @@ def _node_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     jobs = {job["name"]: job for job in scenario["jobs"]}
     for name in (*sorted(places.keys() - jobs.keys()), *jobs):
         if name not in jobs:
-            nodes_of = counted(len(places[name]), "node")
+            nodes_of = pluralise(len(places[name]), "node")
             yield Violation(f"places.{quote(name)}", nodes_of, "no such job")
         elif name not in places and name not in schedule.waiting:
             yield Violation(f"places.{name}", "nothing", "every job runs or waits")
@@ -69,8 +69,8 @@ def _node_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     for name, its in places.items():
         workers, stated = (jobs.get(name, {}).get(field) for field in ("workers", "nodes"))
         if workers not in (None, len(its)):
-            wanted = f"it has {counted(workers, 'task')}"
-            yield Violation(f"places.{name}", counted(len(its), "node"), wanted)
+            wanted = f"it has {pluralise(workers, 'task')}"
+            yield Violation(f"places.{name}", pluralise(len(its), "node"), wanted)
         for task, (node, own) in enumerate(zip(its, stated or its, strict=False)):
             if node not in nodes:
                 yield Violation(f"places.{name}[{task}]", quote(node), "no such node")

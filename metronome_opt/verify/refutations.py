@@ -11,7 +11,7 @@ from typing import NamedTuple
 from metronome_opt.errors import first_few, quote
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation, Schedule
-from metronome_opt.verify.evaluation import Run, Violation
+from metronome_opt.verify.evaluation import ScheduledJob, Violation
 
 MAX_STEPS = 20_000_000
 """How long the proofs of a file may take to replay: `_Slots` counts the steps."""
@@ -61,7 +61,7 @@ class _Traffic:
     def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
         """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
         return {
-            job.name: [part for part in Run(job, 0, 0, self._longer).pattern if part[2]]
+            job.name: [part for part in ScheduledJob(job, 0, 0, self._longer).pattern if part[2]]
             for job in self.instance.jobs
         }
 

@@ -10,7 +10,7 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
-    Run,
+    ScheduledJob,
     Violation,
     assignment_faults,
     evaluate,
@@ -23,7 +23,7 @@ from metronome_opt.verify.slowdown import unproved_bound
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
 
 
-def check(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
+def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
     """Return every statement of `schedule` that is not true of `instance`; empty if all are.
 
     A bound is false if the value of the schedule or of the unshifted one is better; one of slowdown
@@ -151,7 +151,7 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
         return
     kept = [job for job in instance.jobs if schedule.gated[job.name]]
     runs = [
-        Run(
+        ScheduledJob(
             job,
             schedule.offsets[job.name],
             schedule.stretch.get(job.name, 0),

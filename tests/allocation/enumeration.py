@@ -1,6 +1,6 @@
 """Small clusters with few jobs, and all places of their tasks, tried one by one.
 
-`python -m tests.allocation.enumeration 500` compares `assign` and `allocate` with them.
+`python -m tests.allocation.enumeration 500` compares `search_placements` and `allocate` with them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.perturbation import assign
-from metronome_opt.allocation.placement_search import Places, Search, Spot
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.perturbation import search_placements
+from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.problem.objectives import simulated_levels
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
@@ -78,12 +78,12 @@ def spreads(tasks: int, room: Sequence[int]) -> Iterator[Counts]:
             yield (here, *others)
 
 
-def cheapest(jobs: Sequence[Demand], occupancy: Occupancy) -> Value:
+def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
     """Return the least price of all places of some jobs."""
     names = [node.name for node in occupancy.room.cluster.nodes]
     best = (sum(job.cost_weight for job in jobs) + 1, 0.0)
 
-    def place(rest: Sequence[Demand], lost: int, cost: float) -> None:
+    def place(rest: Sequence[JobRequest], lost: int, cost: float) -> None:
         nonlocal best
         if (lost, cost) >= best:
             return
@@ -94,7 +94,7 @@ def cheapest(jobs: Sequence[Demand], occupancy: Occupancy) -> Value:
         for counts in spreads(job.tasks, occupancy.room.tasks(job.each).tolist()):
             at = occupancy.room.placement(nodes_of(counts, names), job)
             price = occupancy.start(job, at).cost
-            occupancy.add(Placed(job, at))
+            occupancy.add(PlacedJob(job, at))
             place(others, lost, cost + price)
             occupancy.remove(job.name)
         place(others, lost + job.cost_weight, cost)
@@ -135,17 +135,17 @@ def all_places(scenario: Scenario) -> Iterator[Places]:
     yield from place(0, tuple(cluster.gpus_of.values()), ())
 
 
-def spots_of(problem: Problem) -> Places:
+def spots_of(problem: PlacedInstance) -> Places:
     """Return where the jobs of a problem are whose places were chosen."""
     nodes = problem.places or {}
     return {name: Spot(tuple(its), problem.paths.get(name, ())) for name, its in nodes.items()}
 
 
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
-    """Return what `assign` reaches, and the least of all places, at the same prices."""
-    search = Search(scenario)
+    """Return what `search_placements` reaches, and the least of all places, at the same prices."""
+    search = PlacementSearch(scenario)
     jobs = search.free
-    found, left = assign(jobs, search.occupancy(), Budget(60))
+    found, left = search_placements(jobs, search.occupancy(), Budget(60))
     lost = sum(job.cost_weight for job in left)
     return (lost, price(found)), cheapest(jobs, search.occupancy())
 
@@ -159,7 +159,7 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
     problem = allocate(scenario, Budget(60), levels=levels)
     if problem.waiting or problem.places is None:
         return None
-    search = Search(scenario, levels)
+    search = PlacementSearch(scenario, levels)
     terms = SlotSearchOptions(levels=levels, max_events=1)
     here = search.with_slots(spots_of(problem), terms, Budget())[0].values[0]
     least = here
@@ -171,7 +171,7 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
 
 
 def main(cases: int) -> None:
-    """Print how far `assign` and `allocate` are from the best places."""
+    """Print how far `search_placements` and `allocate` are from the best places."""
     scenarios = [draw_scenario(seed) for seed in range(cases)]
     prices = [compare_prices(scenario) for scenario in scenarios]
     _print("price", [found[1] - best[1] for found, best in prices if found[0] == best[0]])

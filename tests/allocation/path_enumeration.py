@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from itertools import product
 
-from metronome_opt.allocation.placement_search import Places, Search, Spot
+from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.scenario.build import build_scenario
@@ -99,7 +99,7 @@ def all_paths(scenario: Scenario) -> Iterator[Places]:
 
 def compare(scenario: Scenario) -> tuple[float, float]:
     """Return the slowdown at the paths of `allocate`, and the least of all paths, with slots."""
-    search, options = Search(scenario), SlotSearchOptions()
+    search, options = PlacementSearch(scenario), SlotSearchOptions()
     problem = allocate(scenario, Budget(60))
     found = {job.name: Spot(job.nodes or (), problem.paths[job.name]) for job in scenario.jobs}
     reached = search.with_slots(found, options, Budget())[0].slowdown

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 
-from metronome_opt.allocation.placement_search import Places, Search
+from metronome_opt.allocation.placement_search import PlacementSearch, Places
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, groups, search_plan
@@ -99,7 +99,7 @@ def slowdown(instance: Instance, plan: Plan) -> float:
 
 def instance_at(scenario: Scenario, places: Places) -> Instance:
     """Return the instance of jobs at some places."""
-    return Search(scenario).problem(places).instance
+    return PlacementSearch(scenario).problem(places).instance
 
 
 def compare(scenario: Scenario) -> tuple[float, float] | None:
@@ -112,7 +112,7 @@ def compare(scenario: Scenario) -> tuple[float, float] | None:
     problem = allocate(scenario, Budget(60))
     if problem.waiting or problem.places is None:
         return None
-    search, few = Search(scenario), SlotSearchOptions(classes=count, max_events=1)
+    search, few = PlacementSearch(scenario), SlotSearchOptions(classes=count, max_events=1)
     reached = slowdown(problem.instance, search_plan(problem.instance, options, Budget()).plan)
     places_found = spots_of(problem)
     least, best_places = reached, places_found

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.allocation.admission import Waiting, decide_starts
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.admission import QueuedJob, decide_admissions
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
 from tests.simulation.scenes import switch
 
-MEETINGS = Meetings("fair")
+MEETINGS = PairLosses("fair")
 
 
-def traffic(transport: Transport) -> Pattern:
+def traffic(transport: Transport) -> IterationProfile:
     """Return 50 ms of computing, and on several nodes a burst of 50 ms at 100 Mbit/s."""
     burst = 0 if transport.nodes == 1 else 50
     rate = min(transport.rate, Fraction(100))
-    return Pattern((Fraction(50), Fraction(50 - burst)), (Fraction(burst * 100),), (rate,))
+    return IterationProfile((Fraction(50), Fraction(50 - burst)), (Fraction(burst * 100),), (rate,))
 
 
-def job(name: str, tasks: int, length_s: float = 100.0, weight: int = 1) -> Demand:
+def job(name: str, tasks: int, length_s: float = 100.0, weight: int = 1) -> JobRequest:
     """Return a ring whose tasks have a GPU each."""
-    return Demand(
+    return JobRequest(
         name=name,
         tasks=tasks,
         each=Resources(gpus=1),
@@ -40,24 +40,24 @@ def job(name: str, tasks: int, length_s: float = 100.0, weight: int = 1) -> Dema
     )
 
 
-def cluster(nodes: int, gpus: int, *running: tuple[Demand, tuple[int, ...]]) -> Occupancy:
+def cluster(nodes: int, gpus: int, *running: tuple[JobRequest, tuple[int, ...]]) -> Occupancy:
     """Return nodes on a switch with some jobs on some of them."""
     occupancy = Occupancy(room(switch(nodes, gpus)), [], MEETINGS)
     for each, places in running:
         names = [f"node-{node:02}" for node in places]
-        occupancy.add(Placed(each, occupancy.room.placement(names, each)))
+        occupancy.add(PlacedJob(each, occupancy.room.placement(names, each)))
     return occupancy
 
 
 def start(
-    occupancy: Occupancy, *jobs: Demand, waited_s: float = 0.0, seed: int = 0
+    occupancy: Occupancy, *jobs: JobRequest, waited_s: float = 0.0, seed: int = 0
 ) -> list[tuple[str, ...] | None]:
     """Return the nodes on which jobs start; None for one that waits."""
     arrivals = Arrivals()
     for index, each in enumerate([*(p.job for p in occupancy.placed.values()), *jobs]):
         arrivals.note(each, 30_000.0 * index)
-    waiting = [Waiting(each, 1000 * waited_s) for each in jobs]
-    decisions = decide_starts(waiting, occupancy, arrivals, seed)
+    waiting = [QueuedJob(each, 1000 * waited_s) for each in jobs]
+    decisions = decide_admissions(waiting, occupancy, arrivals, seed)
     placements = [decisions[each.name].placement for each in jobs]
     return [None if each is None else each.nodes for each in placements]
 
@@ -91,10 +91,10 @@ def test_small_jobs_leave_whole_nodes_to_large_ones() -> None:
     assert len({*large}) == 1
 
 
-def straddling() -> tuple[Occupancy, Demand]:
+def straddling() -> tuple[Occupancy, JobRequest]:
     """Return a job of four tasks that sends for 50 ms longer on two nodes, and its cluster."""
 
-    def slower(transport: Transport) -> Pattern:
+    def slower(transport: Transport) -> IterationProfile:
         return replace(traffic(transport), compute=(Fraction(50), Fraction(50)))
 
     short = [job(name, 2, length_s=5) for name in "ab"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import Result, Stop, allocate, solve
+from metronome_opt import Result, StopReason, allocate, solve
 from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 from metronome_opt.errors import InputError
@@ -66,7 +66,7 @@ def test_without_time_jobs_are_at_the_nearest_places(solver: str, seconds: float
     result = allocate(scenario, solver, time_limit=seconds)
     assert result.schedule.places == nearest(scenario).places
     assert result.objective is None
-    assert result.stop is Stop.TIME_LIMIT
+    assert result.stop is StopReason.TIME_LIMIT
 
 
 @pytest.mark.parametrize("solver", ALLOCATION_SOLVERS)

@@ -7,8 +7,8 @@ import statistics
 import pytest
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.occupancy import Placed
-from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.occupancy import PlacedJob
+from metronome_opt.allocation.placement_search import PlacementSearch
 from tests.allocation.enumeration import (
     all_places,
     cheapest,
@@ -48,12 +48,12 @@ def test_allocation_is_nearly_as_good_as_the_best_of_all_places_simulated(
 
 def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
     for seed in (5, 7, 9):
-        search = Search(draw_scenario(seed))
+        search = PlacementSearch(draw_scenario(seed))
         prices = []
         for places in all_places(search.scenario):
             occupancy = search.occupancy()
             for job in search.free:
-                occupancy.add(Placed(job, occupancy.room.placement(places[job.name].nodes, job)))
+                occupancy.add(PlacedJob(job, occupancy.room.placement(places[job.name].nodes, job)))
             prices.append(price(occupancy))
         lost, lowest = cheapest(search.free, search.occupancy())
         assert lost == 0

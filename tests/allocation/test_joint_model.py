@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import build_pool, place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement
@@ -24,17 +24,17 @@ COSTLY = (6, 9, 12, 23, 39)
 """Seeds of scenarios whose jobs cost each other something at all placements."""
 
 
-def choices(search: Search, pools: Sequence[Sequence[Placement]]) -> Iterator[Occupancy]:
+def choices(search: PlacementSearch, pools: Sequence[Sequence[Placement]]) -> Iterator[Occupancy]:
     """Yield all choices of one placement of each pool, or none, that fit together."""
     for chosen in product(*((*pool, None) for pool in pools)):
         occupancy = search.occupancy()
         for demand, placement in zip(search.free, chosen, strict=True):
             if placement is not None and occupancy.room.holds(placement.nodes, demand.each):
-                occupancy.add(Placed(demand, placement))
+                occupancy.add(PlacedJob(demand, placement))
         yield occupancy
 
 
-def least(search: Search) -> tuple[tuple[int, int], float]:
+def least(search: PlacementSearch) -> tuple[tuple[int, int], float]:
     """Return what the best choice from the pools leaves out, and its price."""
     pools = [build_pool(search.occupancy().room, job) for job in search.free]
     return min(
@@ -45,7 +45,7 @@ def least(search: Search) -> tuple[tuple[int, int], float]:
 
 @pytest.mark.parametrize("seed", COSTLY)
 def test_solvers_agree_with_all_choices_from_the_pools(seed: int) -> None:
-    search = Search(draw_scenario(seed))
+    search = PlacementSearch(draw_scenario(seed))
     fewest, lowest = least(search)
     assert lowest > 0
     for solver in SOLVERS:
@@ -60,7 +60,7 @@ def test_solvers_agree_with_all_choices_from_the_pools(seed: int) -> None:
 
 def test_no_place_outside_of_the_pools_is_much_cheaper() -> None:
     for seed in range(6):
-        search = Search(draw_scenario(seed))
+        search = PlacementSearch(draw_scenario(seed))
         found, left, _ = place_by_model(search.free, search.occupancy(), "cpsat", Budget(20))
         fewest, lowest = cheapest(search.free, search.occupancy())
         assert sum(job.cost_weight for job in left) == fewest
@@ -75,7 +75,7 @@ def crowded() -> Scenario:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_least_weight_waits(solver: str) -> None:
-    search = Search(crowded())
+    search = PlacementSearch(crowded())
     found, left, pool = place_by_model(search.free, search.occupancy(), solver, Budget(20))
     assert [job.name for job in left] == ["light"]
     assert pool is not None
@@ -84,7 +84,7 @@ def test_the_least_weight_waits(solver: str) -> None:
 
 
 def test_without_time_places_are_those_of_insertion() -> None:
-    search = Search(draw_scenario(6))
+    search = PlacementSearch(draw_scenario(6))
     found, left, pool = place_by_model(search.free, search.occupancy(), "cpsat", Budget(0))
     assert pool is None
     assert not left
@@ -92,7 +92,7 @@ def test_without_time_places_are_those_of_insertion() -> None:
 
 
 def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
-    search = Search(draw_scenario(6))
+    search = PlacementSearch(draw_scenario(6))
     room = search.occupancy().room
     for demand in search.free:
         pool = build_pool(room, demand)

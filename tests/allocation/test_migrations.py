@@ -5,42 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.allocation.migrations import decide_moves
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.request import Demand
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.allocation.migrations import choose_migrations
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.request import JobRequest
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
 from tests.simulation.scenes import switch
 
 
-def traffic(transport: Transport) -> Pattern:
+def traffic(transport: Transport) -> IterationProfile:
     """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s, or longer at less."""
     volume, fastest = Fraction(40 * 45), min(transport.rate, Fraction(45))
-    return Pattern((Fraction(60), Fraction(0)), (volume,), (fastest,))
+    return IterationProfile((Fraction(60), Fraction(0)), (volume,), (fastest,))
 
 
 def occupancy(*nodes: str) -> Occupancy:
     """Return a job on some of three nodes of four GPUs, on a switch of 100 Mbit/s."""
-    job = Demand("job", len(nodes), Resources(gpus=1), traffic, 100.0, length_ms=100_000.0)
+    job = JobRequest("job", len(nodes), Resources(gpus=1), traffic, 100.0, length_ms=100_000.0)
     other = replace(job, name="other", tasks=2)
-    cluster = Occupancy(room(switch(3, 4)), [], Meetings("fair"))
-    cluster.add(Placed(other, cluster.room.placement(["node-02", "node-02"], other)))
-    cluster.add(Placed(job, cluster.room.placement(nodes, job)))
+    cluster = Occupancy(room(switch(3, 4)), [], PairLosses("fair"))
+    cluster.add(PlacedJob(other, cluster.room.placement(["node-02", "node-02"], other)))
+    cluster.add(PlacedJob(job, cluster.room.placement(nodes, job)))
     return cluster
 
 
 def test_no_job_moves_to_a_farther_place() -> None:
     """One of three tasks on a node with another job would be alone on the third node."""
     nodes = ("node-02", "node-02", "node-01")
-    assert decide_moves(occupancy(*nodes), {"job": 1.0}, {}) == []
+    assert choose_migrations(occupancy(*nodes), {"job": 1.0}, {}) == []
 
 
 def test_a_move_saves_what_iterations_become_shorter() -> None:
     """Three tasks on a node send at 33 Mbit/s each, 54 ms instead of 40; four share a node."""
     nodes = ("node-00", "node-00", "node-00", "node-01")
-    (move,) = decide_moves(occupancy(*nodes), {"job": 1_000.0}, {})
+    (move,) = choose_migrations(occupancy(*nodes), {"job": 1_000.0}, {})
     assert len(set(move.after.nodes)) == 1
     assert 12_000 < move.saves_ms < 16_000

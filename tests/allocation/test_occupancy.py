@@ -7,20 +7,20 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.conditions import JITTER
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
 from tests.simulation.scenes import switch
 
 
-def pattern(compute: int, burst: int, rate: int = 100) -> Pattern:
+def pattern(compute: int, burst: int, rate: int = 100) -> IterationProfile:
     """Return ms of computing, and then a burst of so many at a rate."""
     volume = Fraction(burst * rate)
-    return Pattern((Fraction(compute), Fraction(0)), (volume,), (Fraction(rate),))
+    return IterationProfile((Fraction(compute), Fraction(0)), (volume,), (Fraction(rate),))
 
 
 def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
@@ -28,9 +28,11 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
     free = room(switch(4, 2))
     free.free[:, 1] = 2, 2, 1, 0
     each = Resources(cpu_millicores=1)
-    one, new = (Demand(name, 2, each, lambda _: pattern(10, 90), 100.0) for name in ("one", "new"))
-    occupancy = Occupancy(free, [], Meetings("fair"))
-    occupancy.add(Placed(one, free.placement(["node-00", "node-01"], one)))
+    one, new = (
+        JobRequest(name, 2, each, lambda _: pattern(10, 90), 100.0) for name in ("one", "new")
+    )
+    occupancy = Occupancy(free, [], PairLosses("fair"))
+    occupancy.add(PlacedJob(one, free.placement(["node-00", "node-01"], one)))
     best = occupancy.best(new)
     assert best is not None
     placement = occupancy.exchanged(new, best).placement
@@ -40,7 +42,7 @@ def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:
 def test_jobs_meet_with_their_jitter_or_the_usual_one() -> None:
     def cost(jitter: float | None) -> float:
         one = replace(pattern(50, 50), jitter=jitter)
-        return sum(Meetings("tcp").slowdowns((one, 1, 1), (pattern(52, 50), 1, 1), 100))
+        return sum(PairLosses("tcp").slowdowns((one, 1, 1), (pattern(52, 50), 1, 1), 100))
 
     assert cost(None) == cost(JITTER)
     assert cost(0.2) > cost(0.01) + 0.01
@@ -49,7 +51,7 @@ def test_jobs_meet_with_their_jitter_or_the_usual_one() -> None:
 def test_job_on_a_failed_link_does_not_take_for_ever_to_meet() -> None:
     """An iteration of 1 Mbit/s lasts a million times as long as that of the other job."""
     slow = pattern(0, 10**8, rate=1)
-    mine, theirs = Meetings("fair").slowdowns((pattern(50, 50), 1, 1), (slow, 1, 1), 100)
+    mine, theirs = PairLosses("fair").slowdowns((pattern(50, 50), 1, 1), (slow, 1, 1), 100)
     assert mine == pytest.approx(0.005, abs=0.003)  # bursts have 99 Mbit/s, half of the time
     assert theirs == 0
 
@@ -58,10 +60,10 @@ def test_first_of_two_classes_goes_first_where_the_other_loses_little() -> None:
     """A short burst of weight 4 that goes first delays a long one by less than 2 %."""
     short, long = pattern(198, 2), pattern(150, 150)
     weighted = (short, 1, 4), (long, 1, 1)
-    free = Meetings("fair").slowdowns(*weighted, 100)
-    classes = Meetings("fair", classes=2).slowdowns(*weighted, 100)
+    free = PairLosses("fair").slowdowns(*weighted, 100)
+    classes = PairLosses("fair", classes=2).slowdowns(*weighted, 100)
     assert 4 * classes[0] + classes[1] <= 4 * free[0] + free[1]
     assert classes[1] <= free[1] + 0.02
     equal = (pattern(50, 50), 1, 4), (pattern(53, 50), 1, 1)
-    free, classes = (Meetings("fair", classes=n).slowdowns(*equal, 100) for n in (1, 2))
+    free, classes = (PairLosses("fair", classes=n).slowdowns(*equal, 100) for n in (1, 2))
     assert max(one - other for one, other in zip(classes, free, strict=True)) <= 0.02

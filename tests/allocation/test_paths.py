@@ -7,15 +7,15 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt import allocate
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.paths import list_paths
-from metronome_opt.allocation.placement_search import Search
-from metronome_opt.allocation.request import Demand
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.allocation.placement_search import PlacementSearch
+from metronome_opt.allocation.request import JobRequest
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.nodes import ONE_GPU
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.verification import verify_placed
 from tests.allocation.path_enumeration import compare, draw_fabric
 from tests.fabrics import fabric, ring, scene
 
@@ -33,7 +33,7 @@ def test_two_jobs_over_two_spines_never_collide_when_paths_are_chosen(
     (a, b) = ((schedule.paths or {})[name] for name in "ab")
     assert {a[0], b[0]} == {a[1], b[1]} == {(0,), (1,)}
     assert schedule.objectives["slowdown"] == 1
-    assert judge(made, schedule)[1] == ()
+    assert verify_placed(made, schedule)[1] == ()
 
 
 def test_slots_keep_apart_the_two_of_three_jobs_that_share_a_spine() -> None:
@@ -47,7 +47,7 @@ def test_slots_keep_apart_the_two_of_three_jobs_that_share_a_spine() -> None:
     assert 10 <= (one - other) % 30 <= 20  # in slots of 10 ms: bursts are 10 of 30 slots
     assert [(schedule.gated or {})[name] for name in spines if spines[name] == shared] == [True] * 2
     assert schedule.objectives["slowdown"] == 1
-    assert judge(made, schedule)[1] == ()
+    assert verify_placed(made, schedule)[1] == ()
 
 
 def test_places_and_paths_are_chosen_together() -> None:
@@ -57,7 +57,7 @@ def test_places_and_paths_are_chosen_together() -> None:
     result = allocate(made)
     assert set(result.schedule.places or {}) == {"a", "b"}
     assert result.schedule.objectives["slowdown"] == 1
-    assert judge(made, result.schedule)[1] == ()
+    assert verify_placed(made, result.schedule)[1] == ()
 
 
 def test_stated_paths_are_kept() -> None:
@@ -68,20 +68,20 @@ def test_stated_paths_are_kept() -> None:
     assert (schedule.objectives["slowdown"] or 0) > 1
 
 
-def demand(name: str, burst: int) -> Demand:
+def demand(name: str, burst: int) -> JobRequest:
     compute = Fraction(300 - burst), Fraction(0)
-    pattern = Pattern(compute, (Fraction(1200 * burst),), (Fraction(1200),))
-    return Demand(name, 2, ONE_GPU, lambda _: pattern, float(300), "ring", length_ms=1000.0)
+    pattern = IterationProfile(compute, (Fraction(1200 * burst),), (Fraction(1200),))
+    return JobRequest(name, 2, ONE_GPU, lambda _: pattern, float(300), "ring", length_ms=1000.0)
 
 
 def test_a_flow_avoids_the_spine_where_it_meets_most_in_time() -> None:
     """Bursts of 200 of 300 ms leave no room for those of 100 ms without slots; of 20 ms they do."""
-    room = Room(scene(fabric(each=3), ring("a", (0, 3))).cluster)
-    occupancy = Occupancy(room, [], Meetings("fair"))
+    room = FreeResources(scene(fabric(each=3), ring("a", (0, 3))).cluster)
+    occupancy = Occupancy(room, [], PairLosses("fair"))
     for name, burst, nodes, spine in (("long", 200, (0, 3), 0), ("short", 20, (1, 4), 1)):
         job = demand(name, burst)
         where = [f"node-{node:02}" for node in nodes]
-        occupancy.add(Placed(job, room.placement(where, job, ((spine,), (spine,)))))
+        occupancy.add(PlacedJob(job, room.placement(where, job, ((spine,), (spine,)))))
     new = demand("new", 100)
     hashed = room.placement(["node-02", "node-05"], new)
     assert occupancy.routed(new, hashed).paths == ((1,), (1,))
@@ -90,12 +90,12 @@ def test_a_flow_avoids_the_spine_where_it_meets_most_in_time() -> None:
 def test_running_flows_make_room() -> None:
     """Two jobs on one spine; that one of them takes the other one costs nothing."""
     made = scene(fabric(), ring("a", (0, 2), burst_ms=200), ring("b", (1, 3), burst_ms=200))
-    search = Search(made)
+    search = PlacementSearch(made)
     occupancy = search.occupancy()
     for name in "ab":
         each = occupancy.remove(name)
         by_first = occupancy.room.placement(each.placement.nodes, each.job, ((0,), (0,)))
-        occupancy.add(Placed(each.job, by_first))
+        occupancy.add(PlacedJob(each.job, by_first))
     changed = occupancy.rerouted(["a", "b"])
     assert {name: its.paths for name, its in changed.items()} == {"a": ((1,), (1,))}
     assert occupancy.placed["b"].placement.paths == ((0,), (0,))

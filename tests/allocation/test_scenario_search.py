@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.scenario_search import allocate, nearest
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import draw_scenario, spots_of
 from tests.simulation.scenes import switch
@@ -32,7 +32,7 @@ def scene(cluster: dict[str, Any], *jobs: dict[str, Any], **fields: Any) -> Scen
 
 def allocated(
     cluster: dict[str, Any], *jobs: dict[str, Any], budget: Budget | None = None
-) -> Problem:
+) -> PlacedInstance:
     return allocate(scene(cluster, *jobs), budget or Budget())
 
 
@@ -46,7 +46,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         ]
         drawn = scenario.model_copy(update={"jobs": jobs})
         levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
-        search = Search(drawn, levels)
+        search = PlacementSearch(drawn, levels)
         by_priority, strict = (
             search.with_slots(places, SlotSearchOptions(levels=levels), Budget())[0].values
             for places in (
@@ -61,7 +61,7 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
     """By prices the jobs of some clusters fare worse than at the nearest places."""
     for seed in range(25):
         scenario = draw_scenario(seed)
-        found, search = allocate(scenario, Budget()), Search(scenario)
+        found, search = allocate(scenario, Budget()), PlacementSearch(scenario)
         if not found.waiting:
             (reached, _), (near, free) = (
                 search.with_slots(places, SlotSearchOptions(), Budget())
@@ -85,7 +85,7 @@ def test_slowdowns_at_places_have_the_base_of_the_instance(
     """
     fast = {"period_ms": 304, "phases": [{**BURST, "rate_mbps": 180}]}
     given = scene(switch(2, 4), {"name": "a", "workers": workers, "traffic": fast})
-    search = Search(given)
+    search = PlacementSearch(given)
     instance = nearest(given).instance
     assert instance.best_ms(instance.jobs[0]) == best_ms
     (_, free) = search.with_slots(search.nearest(), SlotSearchOptions(), Budget())
@@ -98,7 +98,7 @@ def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
     placed = [job("a", 2, nodes=racks[0], **long), job("b", 2, nodes=racks[1], **sending(450, 70))]
     cluster = {**switch(4, 2), "topology": "leaf-spine", "racks": 2, "oversubscription": 1}
     scenario = scene(cluster, *placed, job("c", 2, **long))
-    assert Search(scenario).assigned(Budget(), 0)["c"].nodes == tuple(racks[1])
+    assert PlacementSearch(scenario).assigned(Budget(), 0)["c"].nodes == tuple(racks[1])
     assert allocate(scenario, Budget()).places == {
         "a": tuple(racks[0]),
         "b": tuple(racks[1]),
@@ -141,7 +141,7 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
     four = job("a", 4)
     for hyperperiod, nodes in (None, 2), (300, 4):
         scenario = scene(switch(4, 2, nic_mbps=100), four, hyperperiod_ms=hyperperiod)
-        assert len(set(Search(scenario).nearest()["a"].nodes)) == nodes
+        assert len(set(PlacementSearch(scenario).nearest()["a"].nodes)) == nodes
     with pytest.raises(
         InputError,
         match=r"jobs\[0\]\.traffic\.period_ms: 300: an iteration takes at least 450 ms, more than",
@@ -154,8 +154,8 @@ def test_steps_without_time_are_left_out(
     seconds: float, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulations of 100 s are not begun in 60, nor a search without any time."""
-    monkeypatch.setattr(Search, "seconds", lambda *_: 100.0)
-    monkeypatch.delattr(Search, step)
+    monkeypatch.setattr(PlacementSearch, "seconds", lambda *_: 100.0)
+    monkeypatch.delattr(PlacementSearch, step)
     found = allocated(switch(4, 2), job("a", 2), job("b", 4), budget=Budget(seconds))
     assert found.places is not None
     assert set(found.places) == {"a", "b"}
@@ -193,7 +193,7 @@ def railed() -> dict[str, Any]:
 def test_tasks_are_expected_on_interfaces_next_to_free_gpus() -> None:
     """The first job has the GPUs next to x0 and y0, so the second one meets it on no interface."""
     there = [*["x"] * 4, *["y"] * 4]
-    search = Search(scene(railed(), job("a", 8, nodes=there), job("b", 8)))
+    search = PlacementSearch(scene(railed(), job("a", 8, nodes=there), job("b", 8)))
     occupancy = search.occupancy()
     at_rest = occupancy.room.placement(there, search.jobs["b"])
     assert dict(at_rest.links) == {"x1": 4, "y1": 4, "up-r": 4, "up-s": 4}
@@ -210,7 +210,7 @@ def test_what_tasks_send_on_two_interfaces_counts_once(uplink: int, meet: bool) 
         link["capacity"] = uplink
     both = {"period_ms": 300, "phases": [{**BURST, "rate_mbps": 200}]}
     a = job("a", 2, nodes=["x", "y"], each={"gpus": 8}, traffic=both)
-    search = Search(scene(cluster, a, job("b", 2, each={"gpus": 4})))
+    search = PlacementSearch(scene(cluster, a, job("b", 2, each={"gpus": 4})))
     occupancy, b = search.occupancy(), search.jobs["b"]
     start = occupancy.start(b, occupancy.room.placement(["u", "v"], b))
     assert bool(start.delays) is meet

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.placement_search import Search
+from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.scenario import Scenario
@@ -19,7 +19,7 @@ JOBS = st.lists(
 )  # tasks, GPUs of a task, weight
 
 
-def search(nodes: Sequence[int], jobs: Sequence[tuple[int, int, int]]) -> Search:
+def search(nodes: Sequence[int], jobs: Sequence[tuple[int, int, int]]) -> PlacementSearch:
     burst = {"start_ms": 60, "length_ms": 20, "rate_gbps": 1}
     document = {
         "format": "metronome-scenario/1",
@@ -45,7 +45,7 @@ def search(nodes: Sequence[int], jobs: Sequence[tuple[int, int, int]]) -> Search
             for i, (tasks, gpus, weight) in enumerate(jobs)
         ],
     }
-    return Search(Scenario.from_dict(document))
+    return PlacementSearch(Scenario.from_dict(document))
 
 
 def shares(tasks: int, nodes: int) -> Iterator[tuple[int, ...]]:

@@ -25,7 +25,7 @@ from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Suite, read_suite
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Status, read_schedule
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.bench.report_examples import record
 from tests.builders import job, network
 
@@ -44,7 +44,7 @@ def test_every_stored_value_has_a_true_certificate_and_no_bound_exceeds_it(famil
             continue
         assert entry.sha256 == member.entry.sha256
         certificate = read_schedule(HOME / entry.schedule.file)
-        assert check(member.instance, certificate) == ()
+        assert verify_schedule(member.instance, certificate) == ()
         assert certificate.objectives["contention"] == entry.value
         assert certificate.status is Status.FEASIBLE  # the bound is not for a schedule to prove
         assert entry.lower_bound is None or entry.lower_bound <= entry.value

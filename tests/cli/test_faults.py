@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.problem.instance import read_instance, write_instance
 from metronome_opt.problem.schedule import read_schedule
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import hard_instance, two_jobs
 from tests.cli import placing
 from tests.cli.typed import COMMAND, Captured, error_of
@@ -43,7 +43,7 @@ def errors_without_space(line: str) -> list[str]:
 def test_a_full_pipe_is_one_line_after_files_are_written(two: Path) -> None:
     assert errors_without_space(f"solve two.json {GREEDY}") == [NO_SPACE]
     assert errors_without_space("pareto two.json --output front")[-1:] == [NO_SPACE]
-    assert check(read_instance("two.json"), read_schedule("front/point-001.json")) == ()
+    assert verify_schedule(read_instance("two.json"), read_schedule("front/point-001.json")) == ()
     state = placing.Folder(two)
     state.make()
     assert errors_without_space(f"place state {state.file(placing.job('a'))}") == [NO_SPACE]
@@ -87,7 +87,7 @@ def test_a_signal_still_writes_the_best_schedule(
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert "Traceback" not in error
-    assert check(hard_instance(), read_schedule("s.json")) == ()
+    assert verify_schedule(hard_instance(), read_schedule("s.json")) == ()
 
 
 @pytest.mark.parametrize(

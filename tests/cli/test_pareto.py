@@ -14,7 +14,7 @@ import pytest
 
 from metronome_opt.problem.instance import Instance, write_instance
 from metronome_opt.problem.schedule import read_schedule
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import hard_instance, job, network
 from tests.cli.typed import COMMAND, Captured, error_of, metronome
 from tests.running import let_work
@@ -127,4 +127,4 @@ def test_signal_keeps_points(folder: Path) -> None:
     table = rows(folder)
     assert table
     for row in table:
-        assert check(hard_instance(), read_schedule(folder / row["schedule"])) == ()
+        assert verify_schedule(hard_instance(), read_schedule(folder / row["schedule"])) == ()

@@ -15,7 +15,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, job, template, train_job
 from tests.transcripts import ROOT
@@ -33,7 +33,7 @@ def injected(*manifests: Object) -> Any:
 def scenario_of(documents: Iterable[tuple[str, Any]]) -> Any:
     objects = Objects()
     objects.add(documents)
-    return make_scenario(objects, Choices()).document
+    return make_scenario(objects, ImportOptions()).document
 
 
 def test_pods_of_a_job_wait_and_say_how_many_they_are() -> None:

@@ -7,11 +7,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from metronome_opt.allocation.slots.iteration_times import Times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.cli.pareto import front_table
 from metronome_opt.output.tables import gated_text, jobs_table, objectives_table, plain_table
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.multiobjective.front import Front
 from metronome_opt.verify import evaluate
@@ -28,7 +28,9 @@ def schedule(instance: Instance, offsets: dict[str, int], stretch: dict[str, int
 STRETCHY = network(job("a", 6, (0, 3, 60), max_stretch=3), job("b", 9, (0, 4, 60)))
 
 
-TIMES = Times({"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)})
+TIMES = IterationTimes(
+    {"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)}
+)
 
 
 def test_gated_jobs_have_stretched_periods() -> None:
@@ -50,7 +52,9 @@ def test_slots_that_slow_jobs_down_are_noted() -> None:
     assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
         "slower than no slots: 1.2611 instead of 1.0556; solve without --objectives minimises it"
     )
-    assert len(gated_text(STRETCHY, kept, Times(TIMES.after, TIMES.before)).splitlines()) == 1
+    assert (
+        len(gated_text(STRETCHY, kept, IterationTimes(TIMES.after, TIMES.before)).splitlines()) == 1
+    )
     nobody = kept.model_copy(update={"gated": {"a": False, "b": False}})
     assert len(gated_text(STRETCHY, nobody, TIMES).splitlines()) == 1
 
@@ -58,7 +62,7 @@ def test_slots_that_slow_jobs_down_are_noted() -> None:
 def test_time_alone_exceeds_period_of_job_that_overloads_its_link() -> None:
     # 3 slots of 60 on a link of 100 with two flows: at 50 that takes 3.6 slots of 5 ms.
     crowded = network(job("a", 6, (0, 3, 60), links={"link": 2}))
-    times = Times({"a": Fraction(33)}, {"a": Fraction(33)})
+    times = IterationTimes({"a": Fraction(33)}, {"a": Fraction(33)})
     table = lines(jobs_table(crowded, schedule(crowded, {"a": 0}, {}), times))
     assert table[3] == ["a", "1", "30", "30.0", "33.0", "33.0", "33.0", "+0.0%", "30", "0"]
 
@@ -78,7 +82,7 @@ def front(*latencies: Fraction) -> Front:
         for late in latencies
     )
     names = ("latency", "cushion")
-    return Front(STRETCHY, names, points, complete=True, stop=Stop.PROVED, runtime_s=0.0)
+    return Front(STRETCHY, names, points, complete=True, stop=StopReason.PROVED, runtime_s=0.0)
 
 
 def test_digits_distinguish_values() -> None:

@@ -13,7 +13,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, write_instance
 from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.solvers.registry import SOLVERS
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 
 NEAR = (388, 396, 404, 412)
@@ -46,7 +46,9 @@ def test_nearly_equal_periods_are_stretched_to_one(length: int, periods: tuple[i
     free = solve(instance, time_limit=None, workers=1, stretch_limit=0)
     assert not any((free.schedule.gated or {}).values())
     assert (result.objective or 9) < (free.objective or 0) - 0.05
-    assert check(instance, result.schedule) == check(instance, free.schedule) == ()
+    assert (
+        verify_schedule(instance, result.schedule) == verify_schedule(instance, free.schedule) == ()
+    )
     # Stretched, the link repeats; free, it does not.
     assert result.evaluation.contention == 0
     assert "contention" not in free.schedule.objectives

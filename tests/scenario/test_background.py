@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
 from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.verification import check_traffic, judge
+from metronome_opt.scenario.verification import check_traffic, verify_placed
 from tests.kubernetes.state.small import cluster, running, state_of
 
 
@@ -61,7 +61,7 @@ def test_jobs_are_placed_around_the_traffic_of_others() -> None:
     )
     result = solve(free, time_limit=2, workers=1)
     assert result.schedule.places == {"a": ("n0", "n2")}
-    assert judge(free, result.schedule)[1] == ()
+    assert verify_placed(free, result.schedule)[1] == ()
 
 
 def test_a_state_knows_what_others_leave() -> None:

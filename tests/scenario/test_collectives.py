@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
 from metronome_opt.scenario.flows import Placement
@@ -237,7 +237,7 @@ def test_links_by_name_of_the_gpu(name: str, gbps: float | None) -> None:
     assert (found and found.gbps) == gbps
 
 
-def problem(gpu: dict[str, Any] | None, *jobs: dict[str, Any], gpus: int = 8) -> Problem:
+def problem(gpu: dict[str, Any] | None, *jobs: dict[str, Any], gpus: int = 8) -> PlacedInstance:
     """Return jobs on 32 nodes of eight GPUs at 100 Gbit/s in eight racks, 2:1."""
     return build_scenario(described(gpu, *jobs, gpus=gpus))
 

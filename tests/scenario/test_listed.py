@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario import Scenario, build_scenario, spread
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from tests.scenario.examples import number
 
 TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
@@ -47,7 +47,7 @@ def scenario(*jobs: dict[str, Any], **changes: Any) -> Scenario:
     return Scenario.from_dict(document)
 
 
-def built(*jobs: dict[str, Any], **changes: Any) -> Problem:
+def built(*jobs: dict[str, Any], **changes: Any) -> PlacedInstance:
     return build_scenario(spread(scenario(*jobs, **changes)))
 
 

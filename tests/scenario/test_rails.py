@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from tests.solving import solve
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
@@ -49,7 +49,7 @@ def document(*jobs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def built(*jobs: dict[str, Any]) -> Problem:
+def built(*jobs: dict[str, Any]) -> PlacedInstance:
     return build_scenario(Scenario.from_dict(document(*jobs)))
 
 

@@ -17,7 +17,7 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.verification import check_traffic, judge
+from metronome_opt.scenario.verification import check_traffic, verify_placed
 from tests.fabrics import fabric, ring, scene
 from tests.tiers import examples
 
@@ -214,9 +214,9 @@ def solved(scenario: Scenario) -> Schedule:
 def test_forged_paths_are_refused(routing: str, forged: dict[str, Any], said: str) -> None:
     made = scene(fabric(routing=routing), ring("a", (0, 2)), ring("b", (1, 3)))
     true = solved(made)
-    assert judge(made, true)[1] == ()
+    assert verify_placed(made, true)[1] == ()
     false = Schedule.from_dict({**true.to_dict(), "paths": {**(true.paths or {}), **forged}})
-    assert str(judge(made, false)[1][0]).startswith(said)
+    assert str(verify_placed(made, false)[1][0]).startswith(said)
 
 
 def test_a_spine_that_is_not_that_of_the_hash_is_refused() -> None:
@@ -225,16 +225,16 @@ def test_a_spine_that_is_not_that_of_the_hash_is_refused() -> None:
     ((spine,), _) = (true.paths or {})["a"]
     paths = {"a": [[1 - spine], [spine]]}
     false = Schedule.from_dict({**true.to_dict(), "paths": paths})
-    (fault,) = judge(made, false)[1]
+    (fault,) = verify_placed(made, false)[1]
     assert str(fault) == f"paths.a[0]: stated spine {1 - spine}, but it is {spine}"
 
 
 def test_paths_that_are_not_those_of_the_scenario_are_refused() -> None:
     made = scene(fabric(), ring("a", (0, 2), paths=[[0], [1]]))
     true = solved(made)
-    assert judge(made, true)[1] == ()
+    assert verify_placed(made, true)[1] == ()
     false = Schedule.from_dict({**true.to_dict(), "paths": {"a": [[1], [1]]}})
-    (fault,) = judge(made, false)[1]
+    (fault,) = verify_placed(made, false)[1]
     assert str(fault) == "paths.a: stated its spines, but the scenario states others"
 
 
@@ -246,13 +246,13 @@ def test_other_paths_make_stated_values_false() -> None:
     assert true.objectives["contention"] == 0
     together = {"a": [[0], [0]], "b": [[0], [0]]}
     false = Schedule.from_dict({**true.to_dict(), "paths": together})
-    assert "contention" in str(judge(made, false)[1][0])
+    assert "contention" in str(verify_placed(made, false)[1][0])
 
 
 def test_an_instance_has_no_paths() -> None:
     made = scene(fabric(), ring("a", (0, 2)), ring("b", (1, 3)))
     true, problem = solved(made), build_problem(made)
-    assert "paths" in str(judge(problem.instance, true)[1])
+    assert "paths" in str(verify_placed(problem.instance, true)[1])
 
 
 @given(st.data())

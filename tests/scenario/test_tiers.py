@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.request import Demand
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.request import JobRequest
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.cluster import Cluster
@@ -171,13 +171,15 @@ def test_the_judge_finds_the_same_flows(
 # ------------------------------------------------------------------ places
 
 
-def job(tasks: int) -> Demand:
-    return Demand("j", tasks, ONE_GPU, traffic=lambda _: Pattern((), (), ()), best_ms=1.0)
+def job(tasks: int) -> JobRequest:
+    return JobRequest(
+        "j", tasks, ONE_GPU, traffic=lambda _: IterationProfile((), (), ()), best_ms=1.0
+    )
 
 
 def nearest(taken: str, tasks: int) -> set[str]:
     """Return the racks of a job where each letter of `taken` is a GPU in use."""
-    room = Room(Cluster.model_validate(three_tiers()))
+    room = FreeResources(Cluster.model_validate(three_tiers()))
     room.take([*taken], ONE_GPU)
     placement = room.nearest(job(tasks))
     assert placement is not None
@@ -220,8 +222,10 @@ def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataOb
 def test_one_pod_of_all_racks_has_the_places_of_two_tiers(tasks: int, data: st.DataObject) -> None:
     above: dict[str, str | None] = dict.fromkeys(POD_OF, "p")
     rooms = [
-        Room(Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))),
-        Room(Cluster.model_validate(tree(dict(LEAF_OF), {**above, "p": None}, set(POD_OF)))),
+        FreeResources(Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))),
+        FreeResources(
+            Cluster.model_validate(tree(dict(LEAF_OF), {**above, "p": None}, set(POD_OF)))
+        ),
     ]
     free = data.draw(st.lists(st.integers(0, 2), min_size=8, max_size=8))
     best = []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.iteration import Burst, Iteration
+from metronome_opt.scenario.iteration import ExactBurst, Iteration
 from metronome_opt.scenario.traffic import training_step
 from tests.scenario.examples import one_each, workload
 
@@ -109,7 +109,7 @@ def test_dlrm() -> None:
 
 
 bursts = st.builds(
-    Burst,
+    ExactBurst,
     st.fractions(min_value=0, max_value=1000, max_denominator=1000),
     st.fractions(min_value=Fraction(1, 1000), max_value=10**5, max_denominator=1000),
     st.integers(min_value=100, max_value=100_000),
@@ -117,7 +117,9 @@ bursts = st.builds(
 
 
 @given(st.lists(bursts, min_size=1, max_size=4), st.integers(min_value=1, max_value=50))
-def test_rounding_conserves_volume_and_never_speeds_up(given_: list[Burst], slot_ms: int) -> None:
+def test_rounding_conserves_volume_and_never_speeds_up(
+    given_: list[ExactBurst], slot_ms: int
+) -> None:
     exact = Iteration(Fraction(0), tuple(given_))
     rounded = exact.to_slots(slot_ms)
     for before, after in zip(given_, rounded.phases, strict=True):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance, Job, Sharing
-from metronome_opt.simulation.result import Run
+from metronome_opt.simulation.result import SimulationResult
 from tests.builders import network
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def links(*jobs: Job, **capacities: int) -> Instance:
 
 
 def running(
-    *patterns: Pattern,
+    *patterns: IterationProfile,
     links: Sequence[str] | None = None,
     starts: Sequence[float] | None = None,
-    slots: Sequence[Slot | None] | None = None,
+    slots: Sequence[WindowSchedule | None] | None = None,
     iterations: int | Sequence[int] | None = 1,
     capacity: float = 100,
     **options: Any,
@@ -42,7 +42,7 @@ def running(
     links = links or ["link"] * len(patterns)
     counts = iterations if isinstance(iterations, Sequence) else [iterations] * len(patterns)
     runners = [
-        Runner(chr(97 + index), pattern, 1, count, 1)
+        EngineJob(chr(97 + index), pattern, 1, count, 1)
         for index, (pattern, count) in enumerate(zip(patterns, counts, strict=True))
     ]
     engine = Engine(dict.fromkeys(links, capacity), runners, **options)
@@ -99,7 +99,7 @@ def free_run(
     capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(
         capacities,
-        Runner.of_instance(instance, iterations),
+        EngineJob.of_instance(instance, iterations),
         sharing=cast(Sharing, sharing),
         watched=list(capacities),
         conditions=conditions,
@@ -110,7 +110,7 @@ def free_run(
     for index, job in enumerate(instance.jobs):
         slot = None
         if stretch is not None:
-            slot = Slot(float((job.period + stretch[job.name]) * instance.slot_ms))
+            slot = WindowSchedule(float((job.period + stretch[job.name]) * instance.slot_ms))
         engine.enter(index, job.links, at=float(offsets[job.name] * instance.slot_ms), slot=slot)
     ends = {}
     for _ in instance.jobs:
@@ -125,12 +125,12 @@ def free_run(
     )
 
 
-def column(run: Run, name: str) -> dict[str, Any]:
+def column(run: SimulationResult, name: str) -> dict[str, Any]:
     """Return a column of the jobs by their names."""
     return dict(zip(run.jobs["job"], run.jobs[name].tolist(), strict=True))
 
 
-def job_table(run: Run) -> dict[str, dict[str, Any]]:
+def job_table(run: SimulationResult) -> dict[str, dict[str, Any]]:
     """Return the rows of the jobs by their names."""
     rows = run.jobs.set_index("job").to_dict("index")
     return {

@@ -9,9 +9,9 @@ from typing import Any
 
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.iteration import Rounded
+from metronome_opt.scenario.iteration import SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic
-from metronome_opt.scenario.scenario_file import DescribedJob, Sources
+from metronome_opt.scenario.scenario_file import JobSpec, Sources
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.simulation.study import Cell, Study, read_study
 from tests.scenario.examples import number
@@ -54,13 +54,13 @@ def cells(name: str) -> Mapping[str, Cell]:
     return {cell.label: cell for cell in stored(name).cells}
 
 
-def traffic_of(job: DescribedJob) -> Traffic:
+def traffic_of(job: JobSpec) -> Traffic:
     """Return the traffic of a job that states its bursts."""
     assert isinstance(job.stated, Traffic)
     return job.stated
 
 
-def at_best(job: DescribedJob, cluster: Cluster) -> tuple[JobTraffic, Transport]:
+def at_best(job: JobSpec, cluster: Cluster) -> tuple[JobTraffic, Transport]:
     """Return the traffic of a job and its best place in an empty cluster, or where it says."""
     traffic = JobTraffic(job, Sources().of(job), cluster)
     place = traffic.best
@@ -70,18 +70,18 @@ def at_best(job: DescribedJob, cluster: Cluster) -> tuple[JobTraffic, Transport]
     return traffic, place
 
 
-def alone_s(job: DescribedJob, cluster: Cluster) -> float:
+def alone_s(job: JobSpec, cluster: Cluster) -> float:
     """Return the seconds of its best iteration."""
     traffic, place = at_best(job, cluster)
     return float(traffic.alone(place).duration) / 1000
 
 
-def gpu_seconds(jobs: tuple[DescribedJob, ...], cluster: Cluster) -> float:
+def gpu_seconds(jobs: tuple[JobSpec, ...], cluster: Cluster) -> float:
     """Return what jobs take at their best places, in seconds of a GPU."""
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
-def rounded(study: Study, cell: Cell, job: DescribedJob) -> Rounded:
+def rounded(study: Study, cell: Cell, job: JobSpec) -> SlottedIteration:
     """Return the best iteration of a job in slots."""
     hyperperiod_ms = study.hyperperiod_ms
     slots = None if hyperperiod_ms is None else hyperperiod_ms // study.slot_ms

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from metronome_opt.engine.jobs import Pattern, Slot
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.simulation import Conditions
@@ -56,8 +56,8 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     """200 jobs of 100 ms in slots of 110, 10 ms early; clocks are never set."""
     ppm, jobs = 1000.0, 200
     engine = running(
-        *[Pattern.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
-        slots=[Slot(110.0, cushion_ms=9.0)] * jobs,
+        *[IterationProfile.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
+        slots=[WindowSchedule(110.0, cushion_ms=9.0)] * jobs,
         iterations=21,
         capacity=100 * jobs,
         conditions=Conditions(drift_ppm=ppm),

@@ -9,12 +9,12 @@ import pytest
 
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner
+from metronome_opt.engine.jobs import EngineJob, IterationProfile
 from metronome_opt.problem.instance import Sharing
 from tests.simulation.runs import finish
 
 # 10 ms of computing, then 30 ms at all that the link carries.
-STEP = Pattern((Fraction(10), Fraction(0)), (Fraction(3000),), (Fraction(100),))
+STEP = IterationProfile((Fraction(10), Fraction(0)), (Fraction(3000),), (Fraction(100),))
 EVEN = TcpShares(spread=0.0, newcomer=1.0)
 
 
@@ -22,7 +22,7 @@ def times(
     sharing: str, classes: tuple[int, ...], starts: tuple[float, ...], weights: tuple[int, ...]
 ) -> list[list[float]]:
     runners = [
-        Runner(name, STEP, weight, 1, traffic_class=each)
+        EngineJob(name, STEP, weight, 1, traffic_class=each)
         for name, weight, each in zip("abc", weights, classes, strict=False)
     ]
     engine = Engine({"link": 100}, runners, sharing=cast("Sharing", sharing), tcp=EVEN)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.policies.transport import divide_levels, first_gain
 from tests.simulation.runs import column, job_table
@@ -70,9 +70,9 @@ def test_one_level_is_no_order() -> None:
 # ------------------------------------------------------------------ what going first is worth
 
 
-def pattern(compute: int, sending: int) -> Pattern:
+def pattern(compute: int, sending: int) -> IterationProfile:
     """Return an iteration that computes, then sends at all that a link of 1 Mbit/s carries."""
-    return Pattern((Fraction(compute), Fraction(0)), (Fraction(sending),), (Fraction(1),))
+    return IterationProfile((Fraction(compute), Fraction(0)), (Fraction(sending),), (Fraction(1),))
 
 
 def test_gain_of_the_published_example() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import Lateness, Pattern, Slot
-from metronome_opt.gate.windows import Claim, SlotPlan
+from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.gate.windows import Claim, WindowTracker
 from metronome_opt.problem.instance import Instance
 from tests.simulation.runs import finish, running
 from tests.simulation.whole import CAPACITY, SLOT, meeting
@@ -27,13 +27,13 @@ def begun(case: Case) -> list[float]:
     volume = math.lcm(*case.lengths)
     computing = tuple(Fraction(time) for time in (*case.compute, 0))
     bursts = (Fraction(volume),) * len(case.starts)
-    pattern = Pattern(computing, bursts, bursts)
+    pattern = IterationProfile(computing, bursts, bursts)
     engine = running(pattern, iterations=None, capacity=volume, watched=["link"])
     engine.run(0.0)
     assert case.taken[0] is not None
     planned = case.taken[0] - case.starts[0]
     starts = tuple(float(start) for start in case.starts)
-    slot = Slot(case.period, case.cushion, Lateness.YIELD, 0, starts)
+    slot = WindowSchedule(case.period, case.cushion, LatePolicy.YIELD, 0, starts)
     engine.assign(0, slot, float(planned + case.period))
     now = 0.5  # between any two whole moments
     for count, length in enumerate(case.lengths, start=1):
@@ -79,12 +79,12 @@ def test_bursts_take_slots_of_gate(
     data: st.DataObject, instance: Instance, iterations: int
 ) -> None:
     claims = data.draw(claimed(instance))
-    patterns = [Pattern.of_job(each, SLOT) for each in instance.jobs]
+    patterns = [IterationProfile.of_job(each, SLOT) for each in instance.jobs]
     engine = running(
         *patterns,
         starts=[float(claim.offset_ns) for claim in claims],
         slots=[
-            Slot(claim.period_ns, claim.cushion_ns, Lateness.YIELD, 0, claim.starts_ns)
+            WindowSchedule(claim.period_ns, claim.cushion_ns, LatePolicy.YIELD, 0, claim.starts_ns)
             for claim in claims
         ],
         iterations=iterations,
@@ -111,9 +111,9 @@ def sent_bursts(trace: pd.DataFrame) -> tuple[list[float], list[float]]:
     return begins, ends
 
 
-def gated(claim: Claim, pattern: Pattern, ends: list[float]) -> list[int]:
+def gated(claim: Claim, pattern: IterationProfile, ends: list[float]) -> list[int]:
     """Return when the gate lets bursts with these ends begin."""
-    plan = SlotPlan(claim)
+    plan = WindowTracker(claim)
     ready = claim.offset_ns + int(pattern.compute[0])
     begins = []
     for end in ends:

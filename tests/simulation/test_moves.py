@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation import Conditions, simulate
 from tests.simulation.runs import job_table
 from tests.simulation.scenes import scene, switch, work
 
-BURST = Pattern((Fraction(40), Fraction(0)), (Fraction(2000),), (Fraction(100),))
+BURST = IterationProfile((Fraction(40), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 """40 ms of computing and a burst of 20 ms at 100 Mbit/s."""
 
 
 def engine_of(*counts: int) -> Engine:
     """Return jobs on link one, which may be moved to link two."""
-    runners = [Runner(name, BURST, 1, count) for name, count in zip("ab", counts, strict=False)]
+    runners = [EngineJob(name, BURST, 1, count) for name, count in zip("ab", counts, strict=False)]
     engine = Engine({"one": 100, "two": 100}, runners, watched=["one", "two"])
     for job in range(len(counts)):
         engine.enter(job, {"one": 1})
@@ -46,7 +46,7 @@ def test_interrupted_iteration_is_begun_anew() -> None:
 
 
 def test_links_that_a_moved_job_left_carry_nothing_more() -> None:
-    runner = Runner("a", BURST, 1, 2, max_links=2)
+    runner = EngineJob("a", BURST, 1, 2, max_links=2)
     engine = Engine({"one": 100, "two": 100}, [runner])
     engine.enter(0, {"one": 1, "two": 1})
     engine.run(50)  # of the first burst 10 ms are sent
@@ -68,7 +68,7 @@ def test_others_send_faster_once_a_job_is_interrupted() -> None:
 
 def test_job_that_waits_between_two_iterations_repeats_none() -> None:
     engine = engine_of(2)
-    engine.assign(0, Slot(100.0))
+    engine.assign(0, WindowSchedule(100.0))
     engine.run(80)
     engine.move(0, {"two": 1}, at=90)
     assert engine.run(math.inf) == 0

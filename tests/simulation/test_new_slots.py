@@ -7,19 +7,19 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Lateness, Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
 
 # It computes for 60 ms, then sends for 20 ms: an iteration of 80 ms, in slots 100 ms apart.
-PATTERN = Pattern((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
+PATTERN = IterationProfile((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 
 
-def slot(due: float, period: float = 100.0) -> Slot:
-    return Slot(period, lateness=Lateness.YIELD, bursts_ms=(due,))
+def slot(due: float, period: float = 100.0) -> WindowSchedule:
+    return WindowSchedule(period, lateness=LatePolicy.YIELD, bursts_ms=(due,))
 
 
 def waiting_engine() -> Engine:
     """Return an engine at 65 ms, where a burst has been ready for 5 ms, and its slot is at 80."""
-    engine = Engine({"link": 100}, [Runner("job", PATTERN)])
+    engine = Engine({"link": 100}, [EngineJob("job", PATTERN)])
     engine.enter(0, {"link": 1}, at=0.0, slot=slot(80.0))
     engine.run(65.0)
     return engine
@@ -61,7 +61,7 @@ def test_what_waits_could_begin_now() -> None:
 
 def test_a_job_takes_the_first_new_slot_that_it_is_not_late_for() -> None:
     """Told at 10, its burst is ready at 60, and late for the slot at 55."""
-    engine = Engine({"link": 100}, [Runner("job", PATTERN)])
+    engine = Engine({"link": 100}, [EngineJob("job", PATTERN)])
     engine.enter(0, {"link": 1}, at=0.0)
     engine.run(10.0)
     engine.assign(0, slot(55.0), 100.0)

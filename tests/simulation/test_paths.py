@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
-from metronome_opt.simulation import Run, simulate
+from metronome_opt.simulation import SimulationResult, simulate
 from metronome_opt.simulation.study import find_study
 from tests.fabrics import fabric, ring, scene
 from tests.simulation.test_moves import BURST, engine_of
@@ -52,7 +52,7 @@ def test_a_job_that_sends_nothing_takes_other_links_at_once(at: float) -> None:
 
 
 def test_a_slower_path_makes_the_rest_of_a_burst_slower() -> None:
-    slow = Pattern(BURST.compute, BURST.volume, (Fraction(50),))
+    slow = IterationProfile(BURST.compute, BURST.volume, (Fraction(50),))
     engine = engine_of(1)
     engine.run(50)  # half is sent
     engine.reroute(0, {"two": 1}, slow)
@@ -63,7 +63,7 @@ def test_a_slower_path_makes_the_rest_of_a_burst_slower() -> None:
 # ------------------------------------------------------------------ policies
 
 
-def times(run: Run, which: str = "mean") -> list[float]:
+def times(run: SimulationResult, which: str = "mean") -> list[float]:
     """Return iteration times of all jobs, in their order."""
     return [float(each) for each in run.jobs[f"iteration_{which}_ms"]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
-from metronome_opt.simulation import Conditions, Run, simulate
+from metronome_opt.simulation import Conditions, SimulationResult, simulate
 from tests.simulation.runs import column, job_table
 from tests.simulation.scenes import racks, scene, switch, work
 
@@ -16,13 +16,13 @@ SHIFTING = pytest.mark.parametrize("policy", ["cassini", "metronome"])
 ITERATIONS = 200
 
 
-def pair(cluster: dict[str, Any], policy: str, **fields: Any) -> Run:
+def pair(cluster: dict[str, Any], policy: str, **fields: Any) -> SimulationResult:
     """Run two equal jobs over the same two nodes."""
     jobs = (work(name, 0, 1, iterations=ITERATIONS, **fields) for name in "ab")
     return simulate(scene(cluster, *jobs), policy)
 
 
-def slowdowns(run: Run) -> dict[str, float]:
+def slowdowns(run: SimulationResult) -> dict[str, float]:
     """Return how many times as long as at best the jobs' iterations are."""
     means, ideal = column(run, "iteration_mean_ms"), column(run, "ideal_ms")
     return {name: means[name] / ideal[name] for name in means}

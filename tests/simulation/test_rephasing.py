@@ -7,13 +7,15 @@ import math
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Lateness, Pattern, Slot
+from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
 from metronome_opt.simulation import Conditions
 from tests.builders import job
 from tests.simulation.runs import finish, running
 
-PATTERN = Pattern.of_job(job("a", 10, (6, 4, 100)), 10)  # 60 ms of computing, 40 of bursting
-ALL = pytest.mark.parametrize("lateness", list(Lateness))
+PATTERN = IterationProfile.of_job(
+    job("a", 10, (6, 4, 100)), 10
+)  # 60 ms of computing, 40 of bursting
+ALL = pytest.mark.parametrize("lateness", list(LatePolicy))
 
 
 # ------------------------------------------------------------------ a plan is changed
@@ -21,9 +23,9 @@ ALL = pytest.mark.parametrize("lateness", list(Lateness))
 
 @ALL
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
-def test_waiting_job_takes_new_slot(lateness: Lateness, start: float) -> None:
+def test_waiting_job_takes_new_slot(lateness: LatePolicy, start: float) -> None:
     """It waits from 100 to 130; at 110 it is assigned another start than 130."""
-    slot = Slot(130.0, 0.0, lateness)
+    slot = WindowSchedule(130.0, 0.0, lateness)
     engine = running(PATTERN, slots=[slot], iterations=4)
     assert engine.run(110.0) is None
     engine.assign(0, slot, start)
@@ -43,7 +45,7 @@ def test_clock_is_set_when_off_by_more_than_the_cushion(seed: int) -> None:
     conditions = Conditions(drift_ppm=1000)
 
     def drifting(cushion: float, iterations: int) -> tuple[Engine, list[float]]:
-        slots = [Slot(120.0, cushion, Lateness.YIELD)]
+        slots = [WindowSchedule(120.0, cushion, LatePolicy.YIELD)]
         engine = running(
             PATTERN, slots=slots, iterations=iterations, conditions=conditions, seed=seed
         )
@@ -70,9 +72,9 @@ def test_clock_is_set_when_off_by_more_than_the_cushion(seed: int) -> None:
 
 def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
     """a and b meet from 60 on, once, when b bursts for 20: a is 20 late, the others wait once."""
-    held = Slot(100.0, 1.0, Lateness.HOLD, group=1)
+    held = WindowSchedule(100.0, 1.0, LatePolicy.HOLD, group=1)
     engine = running(
-        *(PATTERN, PATTERN, PATTERN, Pattern.of_job(job("b", 8, (6, 2, 100)), 10)),
+        *(PATTERN, PATTERN, PATTERN, IterationProfile.of_job(job("b", 8, (6, 2, 100)), 10)),
         links=["link", "x", "y", "link"],
         starts=[0.0, 30.0, 70.0, 0.0],
         slots=[held, held, held, None],
@@ -88,7 +90,7 @@ def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
 )
 def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
     """Bursts last from 40 to 70 of 100 ms."""
-    engine = running(Pattern.of_job(job("x", 10, (4, 3, 100)), 10), iterations=None)
+    engine = running(IterationProfile.of_job(job("x", 10, (4, 3, 100)), 10), iterations=None)
     assert engine.run(float(moment)) is None
     engine.end(0)
     assert engine.run(math.inf) == 0
@@ -100,14 +102,14 @@ def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
 # ------------------------------------------------------------------ bursts that keep slots
 
 
-def pair(lateness: Lateness, due: float, cushion: float) -> Engine:
+def pair(lateness: LatePolicy, due: float, cushion: float) -> Engine:
     """Return two jobs on links of their own, the first with a slot at `due`, the second at 60."""
-    slots = [Slot(130.0, cushion, lateness, 1, (at,)) for at in (due, 60.0)]
+    slots = [WindowSchedule(130.0, cushion, lateness, 1, (at,)) for at in (due, 60.0)]
     return running(PATTERN, PATTERN, links=["one", "two"], slots=slots, iterations=5)
 
 
 @ALL
-def test_bursts_wait_for_slots_and_iterations_do_not(lateness: Lateness) -> None:
+def test_bursts_wait_for_slots_and_iterations_do_not(lateness: LatePolicy) -> None:
     """Bursts end at 100, 230, ...; the next iteration begins at once, its burst 130 later."""
     engine = pair(lateness, 60.0, 0.0)
     assert finish(engine)[0] == [100, 130, 130, 130, 130]
@@ -117,16 +119,16 @@ def test_bursts_wait_for_slots_and_iterations_do_not(lateness: Lateness) -> None
 @pytest.mark.parametrize(
     ("lateness", "times"),
     [
-        (Lateness.YIELD, [100, 120, 130, 130, 130]),  # all made up for
-        (Lateness.HOLD, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
+        (LatePolicy.YIELD, [100, 120, 130, 130, 130]),  # all made up for
+        (LatePolicy.HOLD, [100, 126, 130, 130, 130]),  # 6 of 10 ms for good, 4 made up for
     ],
 )
-def test_late_job_catches_up_in_idle_time(lateness: Lateness, times: list[float]) -> None:
+def test_late_job_catches_up_in_idle_time(lateness: LatePolicy, times: list[float]) -> None:
     assert finish(pair(lateness, 50.0, 4.0))[0] == times
 
 
 def test_late_job_pushes_its_group_by_what_exceeds_its_cushion() -> None:
     """The first is ready at 60, 10 after its slot; of that 4 are allowed: the other waits 6."""
-    engine = pair(Lateness.HOLD, 50.0, 4.0)
+    engine = pair(LatePolicy.HOLD, 50.0, 4.0)
     assert finish(engine)[1] == [106, 130, 130, 130, 130]
     assert engine.rephasings(1) == 1

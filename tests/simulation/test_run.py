@@ -9,7 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.simulation import POLICIES, Conditions, Run, simulate
+from metronome_opt.simulation import POLICIES, Conditions, SimulationResult, simulate
 from tests.simulation.runs import column, job_table
 from tests.simulation.scenes import racks, scene, switch, work
 
@@ -37,12 +37,12 @@ def alone_s(given: Scenario) -> float:
     return float(build_scenario(given).traffic[0].exact.duration) / 1000
 
 
-def alike(run: Run) -> float:
+def alike(run: SimulationResult) -> float:
     """Return the mean iteration of the first job."""
     return float(run.jobs["iteration_mean_ms"][0])
 
 
-def text(run: Run) -> str:
+def text(run: SimulationResult) -> str:
     frames = (run.jobs, run.links, run.trace)
     return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.compiling import kernel
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.engine.fluid.loop import mix, share_of_burst
-from metronome_opt.engine.fluid.state import Floats, World, empty_world
+from metronome_opt.engine.fluid.state import EngineState, Floats, empty_world
 from metronome_opt.problem.instance import Instance
 from metronome_opt.simulation import Conditions
 from tests.builders import job
@@ -90,7 +90,7 @@ def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
 
 
 @kernel
-def shares(world: World, count: int) -> Floats:
+def shares(world: EngineState, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
     drawn = np.empty(count)
     for draw in range(count):

@@ -14,7 +14,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.generators.traces import read_trace
 from metronome_opt.simulation.state import training_jobs
@@ -46,7 +46,7 @@ def _scenario(file: Path, seed: int = 0, **parameters: Any) -> Scenario:
     return made.scenario(made.cells[0], seed)
 
 
-def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[DescribedJob, ...]:
+def _jobs(file: Path, seed: int = 0, **parameters: Any) -> tuple[JobSpec, ...]:
     return _scenario(file, seed, **parameters).jobs
 
 

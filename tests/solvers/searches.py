@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
 
@@ -17,9 +17,9 @@ def searching(
     *,
     time_limit: float | None = None,
     seed: int = 0,
-) -> Search:
+) -> SolverRun:
     """Return a search that starts from a schedule, the greedy one by default."""
-    search = Search(instance, time_limit=time_limit, seed=seed, workers=1)
+    search = SolverRun(instance, time_limit=time_limit, seed=seed, workers=1)
     if offsets is None:
         greedy.run(search)
     else:
@@ -27,7 +27,7 @@ def searching(
     return search
 
 
-def check_proved(search: Search, best: Fraction) -> None:
+def check_proved(search: SolverRun, best: Fraction) -> None:
     """Check that the optimum is proved, and that values and bounds are monotone."""
     assert search.incumbent == search.bound == best
     named = search.named()

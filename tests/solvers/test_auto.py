@@ -15,13 +15,13 @@ import pytest
 
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance, read_instance
-from metronome_opt.problem.result import Result, Stop
+from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Status, read_schedule
 from metronome_opt.solvers import auto, local
 from metronome_opt.solvers.auto import _Portfolio
 from metronome_opt.solvers.link_groups import LinkGroups
-from metronome_opt.solvers.run import Search
-from metronome_opt.verify import check
+from metronome_opt.solvers.run import SolverRun
+from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance
 from tests.running import let_work
 from tests.solving import solve
@@ -46,7 +46,7 @@ def test_run_of_one_worker_is_repeatable(name: str) -> None:
 
 def after(rounds: int, instance: Instance) -> tuple[object, ...]:
     """Return what so many rounds of one worker come to."""
-    search = Search(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
+    search = SolverRun(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
     auto.run(search)
     events = [(event.incumbent, event.bound, event.source) for event in search.trajectory]
     return search.incumbent, search.best, search.bound, events, search.notes
@@ -73,9 +73,9 @@ def test_exception_in_thread_ends_run(
     with monkeypatch.context() as patch:
         _let_fail(where, SolverError("it fell over"), patch)
         result = solve(TOUGH, time_limit=100, workers=workers)
-    assert result.stop is Stop.FINISHED
+    assert result.stop is StopReason.FINISHED
     assert result.status is Status.FEASIBLE
-    assert check(TOUGH, result.schedule) == ()
+    assert verify_schedule(TOUGH, result.schedule) == ()
     assert any("it fell over" in note for note in result.notes)
     _let_fail(where, ZeroDivisionError("a mistake"), monkeypatch)
     with pytest.raises(ZeroDivisionError, match="a mistake"):
@@ -106,7 +106,7 @@ def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
     instance = read_instance(SUITES / "fabric" / "fabric-256-tune-0.json")
     for workers in (1, 2):
         result = solve(instance, time_limit=0.1, workers=workers)
-        assert check(instance, result.schedule) == ()
+        assert verify_schedule(instance, result.schedule) == ()
         assert (result.status is Status.OPTIMAL) == (result.lower_bound == result.objective)
         assert result.lower_bound is None or result.lower_bound <= result.evaluation.contention
 
@@ -134,7 +134,7 @@ def test_signal_during_search_writes_schedule(tmp_path: Path) -> None:
         assert process.returncode == 130, said
         assert "Traceback" not in said
         schedule = read_schedule(target)
-        assert check(read_instance(instance), schedule) == ()
+        assert verify_schedule(read_instance(instance), schedule) == ()
         assert schedule.status is Status.FEASIBLE
         assert schedule.runtime_s < 100
 
@@ -146,12 +146,12 @@ def test_lack_of_memory_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "begin", starved)
     result = solve(HARD, time_limit=5, workers=2)
     assert result.status is Status.FEASIBLE
-    assert check(HARD, result.schedule) == ()
+    assert verify_schedule(HARD, result.schedule) == ()
     assert "stopped: out of memory" in result.notes
 
 
 def test_threads_end_with_run() -> None:
     before = threading.active_count()
     result = solve(HARD, time_limit=1, workers=3)
-    assert result.stop is Stop.TIME_LIMIT
+    assert result.stop is StopReason.TIME_LIMIT
     assert threading.active_count() == before

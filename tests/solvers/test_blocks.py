@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.blocks import Blocks
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import simplify_links
-from metronome_opt.solvers.run import Search
-from metronome_opt.verify import check, evaluate
+from metronome_opt.solvers.run import SolverRun
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solving import solve
@@ -26,7 +26,7 @@ SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 @given(SPREAD)
 @examples(20)
 def test_schedules_of_blocks_join(instance: Instance) -> None:
-    whole = Search(instance, time_limit=None, seed=0, workers=1)
+    whole = SolverRun(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
     minimum = [
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
@@ -51,7 +51,7 @@ def test_schedules_of_blocks_join(instance: Instance) -> None:
 @examples(15)
 def test_bounds_of_blocks_add_up(instance: Instance) -> None:
     best = optimum(instance)
-    whole = Search(instance, time_limit=None, seed=0, workers=1)
+    whole = SolverRun(instance, time_limit=None, seed=0, workers=1)
     blocks = Blocks(whole)
     for run in blocks.runs:
         blocks.start(run, share=1.0)
@@ -73,8 +73,8 @@ def test_workers_prove_same_optimum(instance: Instance) -> None:
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
         result = solve(instance, solver, time_limit=None, workers=workers)
         assert result.objective == result.lower_bound == best
-        assert result.stop is Stop.PROVED
-        assert check(instance, result.schedule) == ()
+        assert result.stop is StopReason.PROVED
+        assert verify_schedule(instance, result.schedule) == ()
 
 
 @pytest.mark.slow

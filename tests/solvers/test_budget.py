@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.budget import Budget, run_interruptibly
 
 
@@ -16,17 +16,17 @@ def test_parts_end_with_the_whole_and_interrupt_it() -> None:
     part = whole.fraction(0.5).child(2000)
     assert part.remaining == pytest.approx(500, abs=1)
     assert not part.stopped
-    part.end(Stop.RULE)
+    part.end(StopReason.RULE)
     assert part.stopped
     assert not whole.stopped
     part.interrupt()
-    assert whole.child().stop is part.stop is whole.stop is Stop.INTERRUPTED
+    assert whole.child().stop is part.stop is whole.stop is StopReason.INTERRUPTED
 
 
 def test_no_limit_is_no_limit_of_any_share() -> None:
     budget = Budget().fraction(0.0)
     assert budget.remaining is budget.affordable is None
-    assert (budget.stopped, budget.stop) == (False, Stop.FINISHED)
+    assert (budget.stopped, budget.stop) == (False, StopReason.FINISHED)
     assert sum(budget.slices(1000)) == 1000
 
 
@@ -34,7 +34,7 @@ def test_nothing_is_done_when_the_time_is_over() -> None:
     for budget in (Budget(0), Budget(1000).fraction(0.0)):
         assert budget.stopped
         assert list(budget.slices(10)) == []
-    assert Budget(0).stop is Stop.TIME_LIMIT
+    assert Budget(0).stop is StopReason.TIME_LIMIT
 
 
 def test_a_new_limit_keeps_the_speed() -> None:
@@ -64,7 +64,7 @@ def test_a_call_ends_with_its_budget(cancelled: bool) -> None:
     threading.Timer(0.2, budget.interrupt).start()
     cancel = done.set if cancelled else None
     found = run_interruptibly(budget, lambda: done.wait(30) and "done", cancel)
-    assert budget.stop is Stop.INTERRUPTED
+    assert budget.stop is StopReason.INTERRUPTED
     assert found == ("done" if cancelled else None)
     done.set()
 
@@ -77,8 +77,8 @@ def test_what_a_call_raises_is_raised() -> None:
 def test_reason_of_the_whole_counts_before_that_of_a_part() -> None:
     whole = Budget()
     part = whole.child()
-    whole.end(Stop.RULE)
-    part.end(Stop.TIME_LIMIT)  # as a back end that was cut short says
+    whole.end(StopReason.RULE)
+    part.end(StopReason.TIME_LIMIT)  # as a back end that was cut short says
     reasons = [part.stop]
     whole.interrupt()
-    assert [*reasons, part.stop] == [Stop.RULE, Stop.INTERRUPTED]
+    assert [*reasons, part.stop] == [StopReason.RULE, StopReason.INTERRUPTED]

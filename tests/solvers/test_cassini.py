@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
-from metronome_opt.problem.result import Result, Stop
+from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import HARD
 from tests.solving import solve
 from tests.strategies import instances, jobs
@@ -39,7 +39,7 @@ def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
 
 def solved(instance: Instance, **options: float) -> Result:
     result = solve(instance, "cassini", **options)
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     return result
 
 
@@ -180,7 +180,7 @@ def test_long_search_ends_with_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassini, "_CHUNK", 1)
     monkeypatch.setattr(cassini, "_CHUNKS", 2)
     result = solved(HARD, time_limit=None)  # type: ignore[arg-type]
-    assert result.stop is Stop.FINISHED
+    assert result.stop is StopReason.FINISHED
     assert has_note(result, "4 of 4 shared links may have better rotations")
     assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import metronome_opt
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import SOLVERS
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 from tests.landscape import optimum
 from tests.solving import solve
@@ -38,7 +38,7 @@ def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
     for name in IN_PROCESS:
         result = solve(instance, name, workers=1)
         assert result.objective == result.lower_bound == best, name
-        assert check(instance, result.schedule) == ()
+        assert verify_schedule(instance, result.schedule) == ()
 
 
 @given(instances(max_jobs=3, max_links=2, max_period=6))
@@ -55,7 +55,7 @@ def test_milp_agrees_with_enumeration(instance: Instance) -> None:
 def test_heuristics_prove_only_zero(instance: Instance, seed: int) -> None:
     for name in sorted(set(ALL) - set(EXACT)):
         result = solve(instance, name, seed=seed)
-        assert check(instance, result.schedule) == ()
+        assert verify_schedule(instance, result.schedule) == ()
         # Contention is never negative, so 0 is a proof; nothing else is known.
         assert result.lower_bound == (None if result.objective else 0)
 
@@ -69,7 +69,7 @@ def test_same_seed_gives_same_schedule(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
-    events: list[Event] = []
+    events: list[ProgressEvent] = []
     result = solve(CROWDED, name, workers=1, stop=events.append)
     events = [event for event in events if event.source]  # without those between
     assert tuple(events) == result.trajectory
@@ -86,14 +86,14 @@ def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_time_limit_of_zero_gives_valid_schedule(name: str) -> None:
     result = solve(CROWDED, name, time_limit=0, workers=1)
-    assert check(CROWDED, result.schedule) == ()
+    assert verify_schedule(CROWDED, result.schedule) == ()
     assert result.status is Status.FEASIBLE
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_callback_stops_run(name: str) -> None:
     result = solve(CROWDED, name, workers=1, stop=lambda _: True)
-    assert result.stop is Stop.RULE
+    assert result.stop is StopReason.RULE
     assert result.status is Status.FEASIBLE
     assert len(result.trajectory) == 1
 
@@ -109,7 +109,7 @@ def test_latency_is_contention_of_equal_weights(name: str) -> None:
     )
     result = metronome_opt.solve(instance, name, objective="latency", workers=1)
     best = Fraction(2 * 2, 102 + 102 + 200)
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     assert result.schedule.first == "latency"
     assert result.objective is not None
     assert result.objective >= best

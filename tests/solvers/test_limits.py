@@ -18,10 +18,10 @@ import pytest
 from benchmarks import textbook
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.presolve.blocks import split
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
 from tests.solving import solve
@@ -40,9 +40,9 @@ def a_while(name: Any) -> float:
 @pytest.mark.parametrize("name", SEARCHING)
 def test_time_limit_returns_incumbent(name: Any) -> None:
     result = solve(HARD, name, time_limit=a_while(name), workers=1)
-    assert result.stop is Stop.TIME_LIMIT
+    assert result.stop is StopReason.TIME_LIMIT
     assert result.status is Status.FEASIBLE
-    assert check(HARD, result.schedule) == ()
+    assert verify_schedule(HARD, result.schedule) == ()
     assert result.lower_bound is None or result.lower_bound < result.evaluation.contention
 
 
@@ -54,9 +54,9 @@ def test_ctrl_c_returns_incumbent(name: Any) -> None:
     timer.start()
     result = solve(HARD, name, time_limit=10_000, workers=1)  # beyond the limit of a test
     timer.join()
-    assert result.stop is Stop.INTERRUPTED
+    assert result.stop is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE
-    assert check(HARD, result.schedule) == ()
+    assert verify_schedule(HARD, result.schedule) == ()
 
 
 # The model of the second has millions of entries.
@@ -68,7 +68,7 @@ LONG = network(job("a", 3000, (0, 1500, 60)), job("b", 3600, (0, 1500, 60)))
 def test_time_limit_covers_model_building(name: Any, instance: Instance) -> None:
     began = time.process_time()
     result = solve(instance, name, time_limit=0.2, workers=1)
-    assert result.stop is Stop.TIME_LIMIT
+    assert result.stop is StopReason.TIME_LIMIT
     assert time.process_time() - began < 5  # making the model alone would take longer
     assert any("found no better schedule" in note for note in result.notes)
 
@@ -159,8 +159,8 @@ def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "evaluate", interrupted)
     result = solve(HARD, "greedy")
-    assert result.stop is Stop.INTERRUPTED
-    assert check(HARD, result.schedule) == ()
+    assert result.stop is StopReason.INTERRUPTED
+    assert verify_schedule(HARD, result.schedule) == ()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
 
@@ -190,7 +190,7 @@ def test_parts_with_common_multiple_beyond_64_bits_are_solved() -> None:
         result = solve(instance, name, time_limit=20, workers=1)
         # Bursts of 300 in p slots share 600 - p at least, 20 unserved.
         assert result.objective == sum(Fraction(20 * (600 - p), p) for p in primes)
-        assert check(instance, result.schedule) == ()
+        assert verify_schedule(instance, result.schedule) == ()
     assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
 
 
@@ -216,8 +216,8 @@ except KeyboardInterrupt:
     thread.start()
     result = solve(HARD, textbook.milp, time_limit=10_000)
     thread.join()
-    assert result.stop is Stop.INTERRUPTED
-    assert check(HARD, result.schedule) == ()
+    assert result.stop is StopReason.INTERRUPTED
+    assert verify_schedule(HARD, result.schedule) == ()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from metronome_opt.solvers import link_groups as module
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import simplify_links
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
@@ -27,7 +27,7 @@ def blocks_of(instance: Instance) -> tuple[Instance, ...]:
     return split(simplify_links(instance).instance).blocks
 
 
-def run_to_end(search: Search) -> Search:
+def run_to_end(search: SolverRun) -> SolverRun:
     """Run rounds until proved; the bound holds after each."""
     best = optimum(search.instance)
     groups = LinkGroups(search)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import local
-from metronome_opt.solvers.run import Search
-from metronome_opt.verify import check, evaluate
+from metronome_opt.solvers.run import SolverRun
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, tangle
 from tests.landscape import optimum
 from tests.solving import solve
@@ -23,15 +23,15 @@ from tests.tiers import examples
 VARIED = instances(max_jobs=5, max_links=3, weights=(0, 1, 2, 4))
 
 
-def search_of(instance: Instance, *, time_limit: float | None = None, seed: int = 0) -> Search:
-    return Search(instance, time_limit=time_limit, seed=seed, workers=1)
+def search_of(instance: Instance, *, time_limit: float | None = None, seed: int = 0) -> SolverRun:
+    return SolverRun(instance, time_limit=time_limit, seed=seed, workers=1)
 
 
 @given(VARIED, st.integers(0, 9))
 @examples(40)
 def test_local_search_is_no_worse_than_greedy(instance: Instance, seed: int) -> None:
     result = solve(instance, "local", seed=seed)
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
     for each in instance.jobs:
         assert each.fixed_offset in (None, result.offsets[each.name])
@@ -52,7 +52,7 @@ def test_local_search_ends_in_time(jobs: int, time_limit: float) -> None:
     began = time.perf_counter()
     local.run(search)
     assert time.perf_counter() - began < time_limit + 20  # generous: the machine may be busy
-    assert jobs == 6 or search.stop is Stop.TIME_LIMIT
+    assert jobs == 6 or search.stop is StopReason.TIME_LIMIT
     named = search.named()
     assert named is not None
     assert evaluate(instance, named).contention == search.incumbent

@@ -8,16 +8,16 @@ import pytest
 
 import metronome_opt
 from metronome_opt.errors import InputError, SolverError
-from metronome_opt.problem.result import CustomSolverError, Stop
+from metronome_opt.problem.result import CustomSolverError, StopReason
 from metronome_opt.problem.schedule import Status
-from metronome_opt.solvers import Search
+from metronome_opt.solvers import SolverRun
 from metronome_opt.solvers.registry import Solver
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import hard_instance, two_jobs
 from tests.solving import solve
 
 
-def half(search: Search) -> None:
+def half(search: SolverRun) -> None:
     """Let every second job begin half a period later."""
     search.offer([job.period // 2 * (index % 2) for index, job in enumerate(search.instance.jobs)])
 
@@ -25,7 +25,7 @@ def half(search: Search) -> None:
 @pytest.mark.parametrize("objective", ["contention", "latency"])
 def test_function_is_solver(objective: str) -> None:
     result = metronome_opt.solve(hard_instance(4, 2), half, objective=[objective], workers=1)
-    assert check(result.instance, result.schedule) == ()
+    assert verify_schedule(result.instance, result.schedule) == ()
     assert result.schedule.solver == "half"
     assert result.schedule.first == objective
     assert result.status is Status.FEASIBLE
@@ -35,7 +35,7 @@ def test_met_bound_is_proof() -> None:
     best = solve(hard_instance(3, 2), workers=1).objective
     assert best is not None
 
-    def informed(search: Search) -> None:
+    def informed(search: SolverRun) -> None:
         search.raise_bound(best)
         for offset in range(search.instance.jobs[1].period):
             for other in range(search.instance.jobs[2].period):
@@ -44,7 +44,7 @@ def test_met_bound_is_proof() -> None:
                     return
 
     result = solve(hard_instance(3, 2), informed)
-    assert result.stop is Stop.PROVED
+    assert result.stop is StopReason.PROVED
     assert result.trajectory[0].source == "informed"
     assert result.schedule.lower_bound == best
 
@@ -55,7 +55,7 @@ def test_invalid_offer_is_refused(offsets: list[int]) -> None:
         solve(two_jobs(), lambda search: search.offer(offsets))
 
 
-def half_then_fails(search: Search) -> None:
+def half_then_fails(search: SolverRun) -> None:
     half(search)
     raise KeyError("table")
 
@@ -71,8 +71,8 @@ def test_what_was_found_before_an_exception_is_kept(objective: str) -> None:
     assert frames[-1].name == "half_then_fails"
     result = end.value.result
     assert result is not None
-    assert result.stop is Stop.ERROR
-    assert check(result.instance, result.schedule) == ()
+    assert result.stop is StopReason.ERROR
+    assert verify_schedule(result.instance, result.schedule) == ()
     assert result.offsets == solve(instance, half, objective=[objective]).offsets
 
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.proof import Proof, link_bound, search_part
-from metronome_opt.solvers.run import Search, load_bound
+from metronome_opt.solvers.run import SolverRun, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
@@ -137,9 +137,9 @@ def test_load_bound_holds_for_links_not_reached(
     search = searching(HARD, dict.fromkeys(HARD.unshifted, 0))
     asked = []
 
-    def last(*arguments: Any) -> Search:
+    def last(*arguments: Any) -> SolverRun:
         asked.append(arguments)
-        search.end(Stop.TIME_LIMIT)
+        search.end(StopReason.TIME_LIMIT)
         return search_part(*arguments)
 
     monkeypatch.setattr(link_groups, "search_part", last)

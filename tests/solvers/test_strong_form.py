@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks import textbook
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import backends, strong_form
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
@@ -26,9 +26,9 @@ from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_network.tables import build
 from metronome_opt.solvers.export.textbook import TimeIndexed
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 from metronome_opt.solvers.strong_form import StrongForm
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import searching
@@ -37,10 +37,10 @@ from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
 OFTEN_PROVED = [HealthCheck.filter_too_much]  # what is drawn leaves nothing to a back end
-Solve = Callable[[Search, StrongForm], None]
+Solve = Callable[[SolverRun, StrongForm], None]
 
 
-def in_process(search: Search, form: StrongForm) -> None:
+def in_process(search: SolverRun, form: StrongForm) -> None:
     program = CpsatProgram(form)
     form.state(program)
     program.hint(search.best or ())
@@ -48,7 +48,7 @@ def in_process(search: Search, form: StrongForm) -> None:
 
 
 def by_itself(kind: type[Program], back_end: Callable[..., None], **options: bool) -> Solve:
-    def solve_with(search: Search, form: StrongForm) -> None:
+    def solve_with(search: SolverRun, form: StrongForm) -> None:
         program = kind(form)
         form.state(program)
         back_end(search, program, **options)
@@ -63,7 +63,7 @@ PROGRAMS = {
 
 
 @st.composite
-def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], int]:
+def modelled(draw: st.DrawFn) -> tuple[SolverRun, CostNetwork, list[Eliminated], int]:
     """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
     search = searching(*draw(assigned(crowded())))
     gone: list[Eliminated] = []
@@ -77,7 +77,7 @@ def modelled(draw: st.DrawFn) -> tuple[Search, CostNetwork, list[Eliminated], in
 
 
 def check_model(
-    drawn: tuple[Search, CostNetwork, list[Eliminated], int], solve_with: Solve
+    drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int], solve_with: Solve
 ) -> None:
     """Solve a model; the incumbent ends as the optimum, proved."""
     search, network, gone, cells = drawn
@@ -89,13 +89,13 @@ def check_model(
         form = StrongForm(network, gone, search)
     solve_with(search, form)
     assert search.incumbent == search.bound == optimum(search.instance)
-    assert search.stop is Stop.PROVED
+    assert search.stop is StopReason.PROVED
 
 
 @given(modelled())
 @examples(120, suppress_health_check=OFTEN_PROVED)
 def test_cpsat_model_agrees_with_enumeration(
-    drawn: tuple[Search, CostNetwork, list[Eliminated], int],
+    drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int],
 ) -> None:
     check_model(drawn, in_process)
 
@@ -105,17 +105,17 @@ def test_cpsat_model_agrees_with_enumeration(
 @given(modelled())
 @examples(10, suppress_health_check=OFTEN_PROVED)
 def test_isolated_models_agree_with_enumeration(
-    solve_with: Solve, drawn: tuple[Search, CostNetwork, list[Eliminated], int]
+    solve_with: Solve, drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int]
 ) -> None:
     check_model(drawn, solve_with)
 
 
-def unproved(instance: Instance) -> Search:
+def unproved(instance: Instance) -> SolverRun:
     """Return a search with an incumbent that is far from proved."""
     return searching(instance, instance.unshifted, time_limit=60)
 
 
-def stated(search: Search) -> CpsatProgram:
+def stated(search: SolverRun) -> CpsatProgram:
     form = TimeIndexed(search.compiled)
     program = CpsatProgram(form)
     form.state(program)
@@ -185,9 +185,9 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_crash_in_one_block_is_noted_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls: list[Search] = []
+    calls: list[SolverRun] = []
 
-    def first_crash(part: Search, *_: object, **__: object) -> None:
+    def first_crash(part: SolverRun, *_: object, **__: object) -> None:
         calls.append(part)
         if len(calls) == 1:
             crash()
@@ -197,7 +197,7 @@ def test_crash_in_one_block_is_noted_and_others_go_on(
     result = solve(instance, "cpsat", time_limit=100, workers=1)
     assert len({id(part) for part in calls}) == len(calls) == 2
     assert result.status is Status.FEASIBLE
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     assert any(
         note.startswith("block of job-") and note.endswith("the back end fell over")
         for note in result.notes

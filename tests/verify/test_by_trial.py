@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests import builders
 from tests.strategies import assigned, instances, offsets_of
 from tests.tiers import examples
@@ -161,6 +161,6 @@ def test_true_gated_jobs_never_overload_links(
     }
     stated = {"stretch_limit": limit, "gated": gated, "cushion_slots": longer}
     schedule = builders.schedule("random", offsets, stretch=stretch, **stated)
-    faults = check(problem, schedule)
+    faults = verify_schedule(problem, schedule)
     assert {fault.place for fault in faults} <= {"gated"}
     assert {fault.stated.rpartition(" ")[2] for fault in faults} == overloaded

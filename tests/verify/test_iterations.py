@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.request import Demand
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.request import JobRequest
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import Problem, build_problem
+from metronome_opt.scenario.build import PlacedInstance, build_problem
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.verification import check_traffic
@@ -53,7 +53,7 @@ def bert(name: str, nodes: str, **fields: Any) -> dict[str, Any]:
     return {**job, **fields}
 
 
-def problem_of(asked: Scenario) -> Problem:
+def problem_of(asked: Scenario) -> PlacedInstance:
     problem = build_problem(asked)
     assert check_traffic(asked, problem) == ()
     return problem
@@ -397,7 +397,7 @@ def scenarios(draw: st.DrawFn, clusters: st.SearchStrategy[dict[str, Any]]) -> S
 
 def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, ...]]:
     """Draw places that nodes hold; jobs that cannot be, or that have no room left, have none."""
-    room, places = Room(asked.cluster), {}
+    room, places = FreeResources(asked.cluster), {}
     for job in asked.jobs:
         try:
             (traffic,) = read_traffic(asked.model_copy(update={"jobs": (job,)}))
@@ -405,11 +405,11 @@ def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, .
             continue
         nodes: tuple[str, ...] = ()
         if data.draw(st.booleans()):
-            demand = Demand(
+            demand = JobRequest(
                 job.name,
                 job.workers,
                 job.each,
-                traffic=lambda _: Pattern((), (), ()),
+                traffic=lambda _: IterationProfile((), (), ()),
                 best_ms=1.0,
                 algorithm=traffic.algorithm,
             )
@@ -424,7 +424,7 @@ def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, .
     return places
 
 
-def built(asked: Scenario, places: Mapping[str, tuple[str, ...]]) -> Problem | None:
+def built(asked: Scenario, places: Mapping[str, tuple[str, ...]]) -> PlacedInstance | None:
     """Return the instance of the jobs that can be built at their places, None without any."""
     while places:
         try:
@@ -448,7 +448,7 @@ def test_both_ways_to_compute_traffic_agree(data: st.DataObject) -> None:
         assert problem.instance.best_ms(job) <= problem.instance.slot_ms * stretched(problem, job)
 
 
-def stretched(problem: Problem, job: Job) -> Fraction:
+def stretched(problem: PlacedInstance, job: Job) -> Fraction:
     """Return the slots of an iteration at the job's place, its bursts as slow as links ask for."""
     capacity = {link.name: link.capacity for link in problem.instance.links}
     rate = min((Fraction(capacity[link], flows) for link, flows in job.links.items()), default=None)

@@ -14,7 +14,7 @@ from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.verification import check_traffic, judge
+from metronome_opt.scenario.verification import check_traffic, verify_placed
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_places
 from tests import builders
@@ -64,8 +64,11 @@ def faults(waiting: Any = ("d",), **changes: list[str] | None) -> list[str]:
 
 def test_true_places_have_no_violation() -> None:
     assert faults() == []
-    assert judge(scenario(*JOBS), schedule(PLACES, ["d"]))[1] == ()
-    assert judge(scenario(*JOBS[:3]), schedule(None, offsets={"a": 0, "b": 0, "c": 0}))[1] == ()
+    assert verify_placed(scenario(*JOBS), schedule(PLACES, ["d"]))[1] == ()
+    assert (
+        verify_placed(scenario(*JOBS[:3]), schedule(None, offsets={"a": 0, "b": 0, "c": 0}))[1]
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,7 @@ def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
     (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
     assert str(fault) == "waiting: stated 'd', but jobs wait only where the others have places"
     instance = build_problem(scenario(*JOBS), PLACES).instance
-    (fault,) = judge(instance, schedule(PLACES, ["d"]))[1]
+    (fault,) = verify_placed(instance, schedule(PLACES, ["d"]))[1]
     assert str(fault) == "places: stated nodes, but an instance has none; name its scenario"
 
 
@@ -228,7 +231,7 @@ def test_instances_of_scenarios_have_the_flows_of_the_definitions(data: st.DataO
         described("b", 8 - cut, allreduce=data.draw(kinds)),
     )
     places = {"a": order[:cut], "b": order[cut:]}
-    assert judge(asked, schedule(places))[1] == ()
+    assert verify_placed(asked, schedule(places))[1] == ()
 
 
 @given(st.data())
@@ -248,4 +251,4 @@ def test_allocation_states_true_places(data: st.DataObject) -> None:
     asked = scenario(*jobs)
     problem = allocate(asked, Budget(0.1))
     names = dict.fromkeys(problem.instance.unshifted, 0)
-    assert judge(asked, schedule(problem.places, problem.waiting, offsets=names))[1] == ()
+    assert verify_placed(asked, schedule(problem.places, problem.waiting, offsets=names))[1] == ()

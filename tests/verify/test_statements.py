@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import PairPrices, Schedule, Status
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network
 from tests.strategies import assigned
 from tests.tiers import examples
@@ -41,7 +41,7 @@ TRUE: dict[str, Any] = {
 
 def places(**changes: Any) -> list[str]:
     """Return the places of the false statements in the true schedule with `changes`."""
-    return [fault.place for fault in check(PAIR, Schedule(**{**TRUE, **changes}))]
+    return [fault.place for fault in verify_schedule(PAIR, Schedule(**{**TRUE, **changes}))]
 
 
 def test_true_schedule_has_no_violation() -> None:
@@ -91,8 +91,8 @@ def test_false_statements_are_violations(changes: dict[str, Any], expected: list
 
 def test_classes_are_those_of_the_network() -> None:
     served = PAIR.replace(traffic_classes=3)
-    assert check(served, Schedule(**TRUE, classes={"a": 2, "b": 0})) == ()
-    (fault,) = check(served, Schedule(**TRUE, classes={"a": 3, "b": 0}))
+    assert verify_schedule(served, Schedule(**TRUE, classes={"a": 2, "b": 0})) == ()
+    (fault,) = verify_schedule(served, Schedule(**TRUE, classes={"a": 3, "b": 0}))
     assert str(fault) == "classes.a: stated 3, but the highest class is 2"
 
 
@@ -104,10 +104,10 @@ def test_only_true_value_passes(drawn: tuple[Instance, dict[str, int]], more: Fr
     stated = Schedule(
         **{**TRUE, "instance": "random", "offsets": offsets, "stretch": {}, "objectives": truth}
     )
-    assert check(problem, stated) == ()
+    assert verify_schedule(problem, stated) == ()
     for name, value in truth.items():
         wrong = {**truth, name: more if value is None else value + more}
-        faults = check(problem, stated.model_copy(update={"objectives": wrong}))
+        faults = verify_schedule(problem, stated.model_copy(update={"objectives": wrong}))
         told = "null" if value is None else str(value)
         assert [str(fault) for fault in faults] == [
             f"objectives.{name}: stated {wrong[name]}, but it is {told}"
@@ -140,7 +140,7 @@ def test_statements_include_cushion(
     slots: int, changes: dict[str, Any], expected: list[str]
 ) -> None:
     fields = {**TRUE, "stretch": {}, **changes, "cushion_slots": slots}
-    assert [fault.place for fault in check(SPACED, Schedule(**fields))] == expected
+    assert [fault.place for fault in verify_schedule(SPACED, Schedule(**fields))] == expected
 
 
 def test_bound_is_not_refuted_where_jobs_must_be_stretched() -> None:
@@ -153,7 +153,7 @@ def test_bound_is_not_refuted_where_jobs_must_be_stretched() -> None:
     fields = {**TRUE, "offsets": {"a": 0, "b": 0, "c": 0}, "stretch": {"a": 3}, "objectives": {}}
     truth = evaluate(problem, fields["offsets"], fields["stretch"])
     assert truth.links[0].hyperperiod == 700 * 211
-    assert check(problem, Schedule(**{**fields, "lower_bound": truth.contention})) == ()
+    assert verify_schedule(problem, Schedule(**{**fields, "lower_bound": truth.contention})) == ()
 
 
 # Bursts in slots 0 to 2 and 3 to 5 of 8: a cushion of 1, and of 2 if b is a slot later, the most.
@@ -180,7 +180,7 @@ SPREAD_TRUE: dict[str, Any] = {
 )
 def test_bound_of_cushion_is_upper_bound(changes: dict[str, Any], expected: list[str]) -> None:
     stated = Schedule(**{**SPREAD_TRUE, **changes})
-    assert [fault.place for fault in check(SPREAD, stated)] == expected
+    assert [fault.place for fault in verify_schedule(SPREAD, stated)] == expected
 
 
 def test_unlimited_cushion_has_no_bound() -> None:
@@ -194,7 +194,9 @@ def test_unlimited_cushion_has_no_bound() -> None:
 def test_bound_of_cushion_is_refuted_by_unshifted_jobs() -> None:
     # No job is late then, so that a burst later than that by 7 of 8 slots is worse.
     stated = {"offsets": {"a": 0, "b": 7}, "objectives": {"cushion": F(0)}, "lower_bound": F(0)}
-    (fault,) = check(SPREAD, Schedule(**{**SPREAD_TRUE, **stated, "status": Status.FEASIBLE}))
+    (fault,) = verify_schedule(
+        SPREAD, Schedule(**{**SPREAD_TRUE, **stated, "status": Status.FEASIBLE})
+    )
     assert str(fault) == "lower_bound: stated 0, but the cushion unshifted is 1"
 
 
@@ -226,7 +228,7 @@ KEPT: dict[str, Any] = {
 
 def kept(problem: Instance = CROWD, **changes: Any) -> list[str]:
     """Return the false statements in the true kept schedule with `changes`."""
-    return [str(fault) for fault in check(problem, Schedule(**{**KEPT, **changes}))]
+    return [str(fault) for fault in verify_schedule(problem, Schedule(**{**KEPT, **changes}))]
 
 
 def test_true_gated_schedule_has_no_violation() -> None:
@@ -347,7 +349,7 @@ PROVED: dict[str, Any] = {
     ],
 )
 def test_prices_prove_a_bound_of_slowdown(changes: dict[str, Any], expected: str | None) -> None:
-    faults = [str(fault) for fault in check(FULL, Schedule(**{**PROVED, **changes}))]
+    faults = [str(fault) for fault in verify_schedule(FULL, Schedule(**{**PROVED, **changes}))]
     assert len(faults) == (expected is not None)
     assert all(fault.endswith(expected or "") for fault in faults)
 
@@ -388,8 +390,10 @@ def test_prices_of_pairs_prove_a_bound(
         "lower_bound": F(28, 25),
         "bound_prices": None,
     }
-    assert len(check(PAIRED, Schedule(**stated))) == 1  # loads alone prove nothing
-    faults = [str(each) for each in check(PAIRED, Schedule(**stated, bound_pairs=(pair,)))]
+    assert len(verify_schedule(PAIRED, Schedule(**stated))) == 1  # loads alone prove nothing
+    faults = [
+        str(each) for each in verify_schedule(PAIRED, Schedule(**stated, bound_pairs=(pair,)))
+    ]
     assert len(faults) == (expected is not None)
     assert all(fault.endswith(expected or "") for fault in faults)
 
@@ -406,8 +410,8 @@ def test_job_is_no_faster_than_alone() -> None:
         "objectives": {"slowdown": F(31, 30)},
         "bound_prices": None,
     }
-    assert check(wide, Schedule(**{**stated, "lower_bound": F(103, 100)})) == ()
-    (fault,) = check(wide, Schedule(**{**stated, "lower_bound": F(1031, 1000)}))
+    assert verify_schedule(wide, Schedule(**{**stated, "lower_bound": F(103, 100)})) == ()
+    (fault,) = verify_schedule(wide, Schedule(**{**stated, "lower_bound": F(1031, 1000)}))
     assert str(fault) == "lower_bound: stated 1031/1000, but the stated prices prove only 1.03"
 
 

@@ -158,7 +158,7 @@ def test_links_of_equal_jobs_are_evaluated_once(monkeypatch: pytest.MonkeyPatch)
     evaluated = []
     real = evaluation.pieces
 
-    def counted(runs: list[evaluation.Run], hyperperiod: int) -> Iterator[Any]:
+    def counted(runs: list[evaluation.ScheduledJob], hyperperiod: int) -> Iterator[Any]:
         evaluated.append([run.job.name for run in runs])
         return real(runs, hyperperiod)
 

@@ -20,7 +20,7 @@ from itertools import combinations
 from typing import NamedTuple, Self
 
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Pattern, pattern_alone
+from metronome_opt.engine.jobs import IterationProfile, pattern_alone
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import PairPrices
@@ -74,7 +74,7 @@ class _Use(NamedTuple):
     bursts: Sequence[tuple[Fraction, Fraction]]
 
     @classmethod
-    def of(cls, pattern: Pattern, period: int, share: Fraction) -> Self:
+    def of(cls, pattern: IterationProfile, period: int, share: Fraction) -> Self:
         """Return what iterations do where 1 Mbit/s takes such a share of the link."""
         before, *between, after = pattern.compute
         bursts = [

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.allocation.slots.feasibility import Pairs
+from metronome_opt.allocation.slots.feasibility import PairConflicts
 from metronome_opt.allocation.slots.feasibility_problem import (
-    Fit,
-    FitTask,
+    FeasibilityProblem,
+    FeasibilityResult,
     Reason,
     at_periods,
-    crowded,
-    fold,
+    find_gap_conflict,
     load,
+    shorten_periods,
 )
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation
@@ -25,14 +25,14 @@ _MAX_STATED = 10_000  # refutations of one file
 
 
 def prove(
-    instance: Instance, fit: Fit, *, drop: bool, cushion_slots: int
+    instance: Instance, fit: FeasibilityResult, *, drop: bool, cushion_slots: int
 ) -> tuple[tuple[Refutation, ...], int | None]:
     """Return the refutations of an answer with their proofs, and a bound of the weight left out.
 
     With a bound there are those as well from which it follows: jobs and pairs that do not fit, and
     links that cannot carry all their jobs. There is no bound if its proof is too long.
     """
-    prover = _Prover(FitTask(instance, cushion_slots))
+    prover = _Prover(FeasibilityProblem(instance, cushion_slots))
     stated = [(each.reason, prover.prove(each.periods)) for each in fit.refutations]
     # Whether jobs fit whose common multiple is too long is not known, unless it is proved.
     found = tuple(
@@ -48,7 +48,7 @@ def prove(
 class _Prover:
     """Proofs of what does not fit, which all together take no longer to replay than a file may."""
 
-    def __init__(self, task: FitTask) -> None:
+    def __init__(self, task: FeasibilityProblem) -> None:
         self._task = task
         self._steps = MAX_STEPS
 
@@ -56,7 +56,7 @@ class _Prover:
         """Return that jobs do not fit, with a proof unless that is too long."""
         for each in self._overloads(periods):
             return each
-        full = crowded(at_periods(self._task.instance, periods, self._task.cushion_slots))
+        full = find_gap_conflict(at_periods(self._task.instance, periods, self._task.cushion_slots))
         if full is not None:
             link, names = full
             return Refutation(periods={name: periods[name] for name in names}, link=link)
@@ -69,7 +69,7 @@ class _Prover:
         """Return what does not fit for reasons seen without a search; nothing if that is long."""
         jobs = self._task.instance.jobs
         periods = {job.name: job.period for job in jobs}
-        pairs = Pairs(self._task)
+        pairs = PairConflicts(self._task)
         wrong = [
             *((index,) for index in pairs.impossible),
             *(
@@ -97,14 +97,14 @@ class _Prover:
 
 
 def search_tree(
-    task: FitTask, periods: Mapping[str, int], steps: int = MAX_STEPS
+    task: FeasibilityProblem, periods: Mapping[str, int], steps: int = MAX_STEPS
 ) -> tuple[tuple[int, ...] | None, int]:
     """Return a search tree which shows that jobs do not fit, and how many steps are left.
 
     Depth first, the job with the fewest slots left next. None if jobs fit, or if it takes more
     steps to replay the tree.
     """
-    board = _Board(fold(at_periods(task.instance, periods, task.cushion_slots)))
+    board = _Board(shorten_periods(at_periods(task.instance, periods, task.cushion_slots)))
     bursts = [len(job.phases) for job in task.instance.jobs if job.name in periods]
     costs = [NODE_STEPS + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
     steps -= len(costs) ** 2 + sum(board.lengths.values())

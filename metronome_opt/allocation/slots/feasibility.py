@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, lru_cache
 
 from metronome_opt.allocation.slots.feasibility_problem import (
-    FitDecision,
-    FitTask,
+    Conflict,
+    FeasibilityDecision,
+    FeasibilityProblem,
     Reason,
-    Refutation,
     at_periods,
-    crowded,
-    fold,
+    find_gap_conflict,
     load,
-    unfolded,
+    restore_offsets,
+    shorten_periods,
 )
 from metronome_opt.allocation.slots.offset_search import search_offsets
 from metronome_opt.problem.instance import Instance
@@ -35,7 +35,7 @@ Forbidden = tuple[tuple[int, int], ...]
 Bursts = tuple[tuple[int, int, int], ...]
 
 
-class Pairs:
+class PairConflicts:
     """The pairs of an instance that cannot burst at once, and what keeps them apart.
 
     Parameters
@@ -44,7 +44,7 @@ class Pairs:
         The jobs whose pairs are asked for; all if left out.
     """
 
-    def __init__(self, task: FitTask, jobs: Collection[int] | None = None) -> None:
+    def __init__(self, task: FeasibilityProblem, jobs: Collection[int] | None = None) -> None:
         self._instance = task.instance
         self._jobs = range(len(task.instance.jobs)) if jobs is None else jobs
         self._cushion_slots = task.cushion_slots
@@ -126,7 +126,7 @@ def _leaves_one(ranges: Forbidden, modulus: int) -> bool:
     return reach < modulus
 
 
-class Decider:
+class FeasibilityTest:
     """Decides whether jobs of an instance fit, and keeps what it has found out.
 
     Parameters
@@ -135,37 +135,37 @@ class Decider:
         Whether to leave open what a short search does not decide.
     """
 
-    def __init__(self, task: FitTask, *, quick: bool = False) -> None:
+    def __init__(self, task: FeasibilityProblem, *, quick: bool = False) -> None:
         self.task = task
         self.instance = task.instance
-        self.pairs = Pairs(task)
+        self.pairs = PairConflicts(task)
         self._quick = quick
-        self._known: dict[tuple[object, ...], FitDecision] = {}
-        self._some_pairs: dict[frozenset[int], Pairs] = {}
+        self._known: dict[tuple[object, ...], FeasibilityDecision] = {}
+        self._some_pairs: dict[frozenset[int], PairConflicts] = {}
 
-    def decide(self, periods: Mapping[str, int]) -> FitDecision:
+    def decide(self, periods: Mapping[str, int]) -> FeasibilityDecision:
         """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
         if not periods:
-            return FitDecision(offsets={})
+            return FeasibilityDecision(offsets={})
         if self.task.budget.stopped:
-            return FitDecision()
+            return FeasibilityDecision()
         reason = self._refute(periods)
         if reason is not None:
-            return FitDecision(refutation=reason)
+            return FeasibilityDecision(refutation=reason)
         if self.task.budget.stopped:
-            return FitDecision()
+            return FeasibilityDecision()
         smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
         kept = smaller.instance
-        full = crowded(kept)
+        full = find_gap_conflict(kept)
         if full is not None:
             mine = {name: periods[name] for name in full[1]}
-            return FitDecision(refutation=Refutation(Reason.LOAD, mine))
+            return FeasibilityDecision(refutation=Conflict(Reason.LOAD, mine))
         if kept.needs_stretch:
-            kept = fold(kept)
+            kept = shorten_periods(kept)
             for link in kept.long_hyperperiods():
                 users = [kept.jobs[index].name for index in kept.jobs_on[link]]
                 mine = {name: periods[name] for name in users}
-                return FitDecision(refutation=Refutation(Reason.HYPERPERIOD, mine))
+                return FeasibilityDecision(refutation=Conflict(Reason.HYPERPERIOD, mine))
         cut = split(kept)
         parts = []
         for block in cut.blocks:
@@ -174,34 +174,34 @@ class Decider:
             if found.offsets is None:
                 return found
             parts.append(found.offsets)
-        offsets = unfolded(self.instance, cut.join(parts))
-        return FitDecision(offsets=smaller.restore(offsets))
+        offsets = restore_offsets(self.instance, cut.join(parts))
+        return FeasibilityDecision(offsets=smaller.restore(offsets))
 
     # ------------------------------------------------------------------ without search
 
-    def _refute(self, periods: Mapping[str, int]) -> Refutation | None:
+    def _refute(self, periods: Mapping[str, int]) -> Conflict | None:
         """Return a reason that can be seen without a search."""
         jobs = self.instance.jobs
         for index in self.pairs.impossible:
             name = jobs[index].name
             if name in periods:
-                return Refutation(Reason.LOAD, {name: periods[name]})
+                return Conflict(Reason.LOAD, {name: periods[name]})
         # Of jobs that are alike two say what all do.
         alike = defaultdict[object, list[int]](list)
         for index, job in enumerate(jobs):
             if job.name in periods:
                 alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
         few = frozenset(index for some in alike.values() for index in some[:2])
-        pairs = self._some_pairs.setdefault(few, Pairs(self.task, few))
+        pairs = self._some_pairs.setdefault(few, PairConflicts(self.task, few))
         for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return None
             mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
             if not pairs.fit(i, j, *mine.values()):
-                return Refutation(Reason.PAIR, mine)
+                return Conflict(Reason.PAIR, mine)
         return self._refute_loads(periods)
 
-    def _refute_loads(self, periods: Mapping[str, int]) -> Refutation | None:
+    def _refute_loads(self, periods: Mapping[str, int]) -> Conflict | None:
         for link in self.instance.links:
             users = (self.instance.jobs[index] for index in self.instance.jobs_on[link.name])
             loads = {
@@ -215,28 +215,30 @@ class Decider:
                 for name, mine in sorted(loads.items(), key=lambda item: item[1]):
                     if mine < spare:
                         spare -= loads.pop(name)
-                return Refutation(Reason.LOAD, {name: periods[name] for name in loads})
+                return Conflict(Reason.LOAD, {name: periods[name] for name in loads})
         return None
 
     # ------------------------------------------------------------------ by search
 
-    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FitDecision:
+    def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FeasibilityDecision:
         key = (*sorted(periods.items()), *(link.name for link in block.links))
         known = self._known.get(key)
         if known is None:
             known = self._look_at_links(block, periods) or self._search(block)
             if known.refutation is not None:
                 named = {name: periods[name] for name in known.refutation.periods}
-                known = FitDecision(refutation=Refutation(Reason.SEARCH, named))
-            if known != FitDecision():
+                known = FeasibilityDecision(refutation=Conflict(Reason.SEARCH, named))
+            if known != FeasibilityDecision():
                 self._known[key] = known
         return known
 
-    def _search(self, block: Instance) -> FitDecision:
+    def _search(self, block: Instance) -> FeasibilityDecision:
         placements = _PLACEMENTS if self._quick else 2**62
         return search_offsets(block, self.task.budget, placements, self.task.seed)
 
-    def _look_at_links(self, block: Instance, periods: Mapping[str, int]) -> FitDecision | None:
+    def _look_at_links(
+        self, block: Instance, periods: Mapping[str, int]
+    ) -> FeasibilityDecision | None:
         """Return the refutation of a single link, if one of them has it: it is the smaller one."""
         if len(block.links) == 1:
             return None
@@ -249,7 +251,9 @@ class Decider:
         return None
 
 
-def core(refutation: Refutation, decide: Callable[[Mapping[str, int]], FitDecision]) -> Refutation:
+def core(
+    refutation: Conflict, decide: Callable[[Mapping[str, int]], FeasibilityDecision]
+) -> Conflict:
     """Return a refutation from which no job can be left out, as far as `decide` has time."""
     for name in list(refutation.periods):
         if refutation.reason is Reason.SEARCH and name in refutation.periods:

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance, Job, Link
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
 from metronome_opt.solvers.presolve.extend import extend_bursts, extended
@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Refutation:
+class Conflict:
     """Jobs that do not fit at their periods, and none of them may be left out of the reason.
 
     It is not known whether they fit where tables as long as what their periods share are too long.
@@ -53,15 +53,15 @@ class Refutation:
 
 
 @dataclass(frozen=True)
-class FitDecision:
+class FeasibilityDecision:
     """The answer for jobs at some periods: offsets or a refutation; neither if time was over."""
 
     offsets: Mapping[str, int] | None = None
-    refutation: Refutation | None = None
+    refutation: Conflict | None = None
 
 
 @dataclass(frozen=True)
-class Fit:
+class FeasibilityResult:
     """Jobs that fit, and what is proved.
 
     Attributes
@@ -81,8 +81,8 @@ class Fit:
     offsets: Mapping[str, int] | None = None
     cost: int | None = None
     bound: int | None = 0
-    refutations: tuple[Refutation, ...] = ()
-    stop: Stop = Stop.FINISHED
+    refutations: tuple[Conflict, ...] = ()
+    stop: StopReason = StopReason.FINISHED
 
     @property
     def proved(self) -> bool:
@@ -91,7 +91,7 @@ class Fit:
 
 
 @dataclass
-class FitTask:
+class FeasibilityProblem:
     """The question put to a solver, and what it may take to answer it.
 
     Bandwidths are in units that fit 64-bit integers.
@@ -176,12 +176,12 @@ def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: in
     return extend_bursts(instance.replace(jobs=jobs), cushion_slots)
 
 
-def fold(instance: Instance) -> Instance:
+def shorten_periods(instance: Instance) -> Instance:
     """Return jobs at shorter periods, where exactly the offsets fit that fit, modulo these.
 
     Whether offsets fit depends on the common divisors of the periods alone: of each job's period
     the least common multiple of those with others is left. In a slot of that it has the largest
-    rate of those that fall there. `unfolded` leads back.
+    rate of those that fall there. `restore_offsets` leads back.
     """
     shared = [1 for _ in instance.jobs]
     for users in instance.jobs_on.values():
@@ -197,7 +197,7 @@ def _folded(job: Job, period: int) -> Job:
     return extended(job.model_copy(update=shorter), 0)
 
 
-def unfolded(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
+def restore_offsets(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
     """Return offsets of folded jobs of an instance as its own; those that are fixed stay."""
     fixed = {name: instance.job(name).fixed_offset for name in offsets}
     return {name: fixed[name] or offset for name, offset in offsets.items()}
@@ -217,7 +217,7 @@ def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
     return Fraction(volume, period)
 
 
-def crowded(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
+def find_gap_conflict(instance: Instance) -> tuple[str, tuple[str, ...]] | None:
     """Return a link and jobs whose bursts find no room in its gaps, if there are any.
 
     Of bursts that each take more than half of a link no two meet. In g slots, those of jobs whose

@@ -8,10 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from metronome_opt.allocation.slots import feasibility_models
-from metronome_opt.allocation.slots.feasibility import Decider, core
-from metronome_opt.allocation.slots.feasibility_problem import Fit, FitTask, Reason, at_periods
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest, core
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityProblem,
+    FeasibilityResult,
+    Reason,
+    at_periods,
+)
 from metronome_opt.allocation.slots.greedy import greedy
-from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster, choose
+from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster, select_gated_jobs
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.arguments import (
@@ -27,7 +32,7 @@ from metronome_opt.solvers.imports import import_cp_model
 
 
 @dataclass(frozen=True)
-class FitSolver:
+class FeasibilitySolver:
     """A solver of compatible problems.
 
     Attributes
@@ -46,7 +51,7 @@ class FitSolver:
     load: Callable[[], object] = object
 
 
-def find_fit(
+def check_feasibility(
     instance: Instance,
     *,
     drop: bool = False,
@@ -55,7 +60,7 @@ def find_fit(
     seed: int = 0,
     workers: int | None = None,
     cushion_slots: int = 0,
-) -> Fit:
+) -> FeasibilityResult:
     """Decide whether all jobs fit at their periods, or which ones to leave out so that they do.
 
     Parameters
@@ -96,39 +101,47 @@ def find_fit(
     if not drop:  # all jobs count the same
         instance = at_periods(instance, periods)
     cores = workers or os.cpu_count() or 1
-    task = FitTask(instance, cushion_slots, Budget(time_limit), seed, cores)
+    task = FeasibilityProblem(instance, cushion_slots, Budget(time_limit), seed, cores)
     with interrupt_stops(task.budget):
         if chosen.master is None:
             offsets = greedy(task)
             everything = len(offsets) == len(periods)
-            fit = Fit(offsets, task.weight_without(offsets)) if drop or everything else Fit()
+            fit = (
+                FeasibilityResult(offsets, task.weight_without(offsets))
+                if drop or everything
+                else FeasibilityResult()
+            )
         else:
-            fit = choose(task, chosen.master) if drop else _decide(task, periods)
+            fit = select_gated_jobs(task, chosen.master) if drop else _decide(task, periods)
         return replace(fit, stop=task.budget.stop)
 
 
-def _decide(task: FitTask, periods: dict[str, int]) -> Fit:
-    decider = Decider(task)
+def _decide(task: FeasibilityProblem, periods: dict[str, int]) -> FeasibilityResult:
+    decider = FeasibilityTest(task)
     decision = decider.decide(periods)
     if decision.refutation is not None:
         # What is known is not to wait for what can be left out of it.
-        refutation = core(decision.refutation, Decider(task, quick=True).decide)
+        refutation = core(decision.refutation, FeasibilityTest(task, quick=True).decide)
         proved = refutation.reason is not Reason.HYPERPERIOD
-        return Fit(bound=None if proved else 0, refutations=(refutation,))
-    return Fit() if decision.offsets is None else Fit(decision.offsets, 0)
+        return FeasibilityResult(bound=None if proved else 0, refutations=(refutation,))
+    return (
+        FeasibilityResult() if decision.offsets is None else FeasibilityResult(decision.offsets, 0)
+    )
 
 
 @cache
 def _load_kernels() -> None:
-    task = FitTask(warm_up_instance())
+    task = FeasibilityProblem(warm_up_instance())
     greedy(task)
-    Decider(task, quick=True).decide(dict.fromkeys("abc", 8))
+    FeasibilityTest(task, quick=True).decide(dict.fromkeys("abc", 8))
 
 
 _ALL = (
-    FitSolver("auto", "as cpsat", CpsatMaster, import_cp_model),
-    FitSolver("cpsat", "CP-SAT chooses, searches refute", CpsatMaster, import_cp_model),
-    FitSolver("milp", "HiGHS chooses, searches refute", MilpMaster, feasibility_models.import_milp),
-    FitSolver("greedy", "heaviest first, each where it fits"),
+    FeasibilitySolver("auto", "as cpsat", CpsatMaster, import_cp_model),
+    FeasibilitySolver("cpsat", "CP-SAT chooses, searches refute", CpsatMaster, import_cp_model),
+    FeasibilitySolver(
+        "milp", "HiGHS chooses, searches refute", MilpMaster, feasibility_models.import_milp
+    ),
+    FeasibilitySolver("greedy", "heaviest first, each where it fits"),
 )
 SOLVERS = {solver.name: solver for solver in _ALL}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from metronome_opt.errors import InputError
-from metronome_opt.problem.objectives import DELAY, SLOWDOWN, Levels
+from metronome_opt.problem.objectives import DELAY, SLOWDOWN, MeanWeights
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.budget import Budget
@@ -23,7 +23,7 @@ _SUMS = 5
 
 def slowdown_front(
     weights: Mapping[str, int],
-    minimise: Callable[[Levels, Budget], Result],
+    minimise: Callable[[MeanWeights, Budget], Result],
     budget: Budget,
     callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> Front:

@@ -8,14 +8,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.allocation.slots.feasibility_problem import FitTask, at_periods, fold, unfolded
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityProblem,
+    at_periods,
+    restore_offsets,
+    shorten_periods,
+)
 from metronome_opt.problem.instance import Instance, Job, Phase
 from metronome_opt.solvers.kernels.burst_costs import add_windows, roomiest_offset
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.presolve.extend import extend_bursts
 
 
-class PlacedJobs:
+class PartialSchedule:
     """Jobs of an instance at their periods and offsets; no link is overloaded.
 
     The demand of a link is kept over the least common multiple H of the periods that are placed on
@@ -88,7 +93,7 @@ class PlacedJobs:
         return self._phases[key]
 
 
-def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
+def greedy(task: FeasibilityProblem, first: Collection[str] = ()) -> dict[str, int]:
     """Place each job at its roomiest offset, if there is one; return the offsets.
 
     Parameters
@@ -103,11 +108,11 @@ def greedy(task: FitTask, first: Collection[str] = ()) -> dict[str, int]:
 
     instance, cushion = task.instance, task.cushion_slots
     if instance.needs_stretch:
-        instance, cushion = fold(extend_bursts(instance, cushion)), 0
-    placed = PlacedJobs(instance, cushion)
+        instance, cushion = shorten_periods(extend_bursts(instance, cushion)), 0
+    placed = PartialSchedule(instance, cushion)
     for job in sorted(instance.jobs, key=key):
         cost = None if task.budget.stopped else placed.costs(job.name, job.period)
         if cost is not None:
             placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
-    return unfolded(task.instance, offsets)
+    return restore_offsets(task.instance, offsets)

@@ -23,7 +23,7 @@ _MAX_EVENTS = 200_000  # a second at most, since no simulation was asked for
 _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
-class Times(NamedTuple):
+class IterationTimes(NamedTuple):
     """Mean iteration times of all jobs, by name, in ms, in one case and in another.
 
     Of a job with another pattern it is the time for the work of one of its own iterations.
@@ -33,7 +33,7 @@ class Times(NamedTuple):
     after: Mapping[str, Fraction]
 
     @classmethod
-    def of(cls, result: Result) -> Times:
+    def of(cls, result: Result) -> IterationTimes:
         """Return those that a result states, or else simulate them."""
         schedule = result.schedule
         if result.simulated is None or schedule.expected_ms is None:
@@ -43,7 +43,7 @@ class Times(NamedTuple):
         return cls(before, result.instance.per_work(schedule.expected_ms, schedule.patterns))
 
     @classmethod
-    def simulated(cls, instance: Instance, schedule: Schedule) -> Times:
+    def simulated(cls, instance: Instance, schedule: Schedule) -> IterationTimes:
         """Simulate jobs unshifted and not gated, and under a schedule."""
         network = schedule.network or instance.network
         before = iteration_times(instance, Plan(instance.unshifted), network)

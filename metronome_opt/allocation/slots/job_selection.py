@@ -12,13 +12,13 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.slots.feasibility import Decider, Pairs, core
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest, PairConflicts, core
 from metronome_opt.allocation.slots.feasibility_models import Row, minimise
 from metronome_opt.allocation.slots.feasibility_problem import (
-    Fit,
-    FitTask,
+    Conflict,
+    FeasibilityProblem,
+    FeasibilityResult,
     Reason,
-    Refutation,
     load,
 )
 from metronome_opt.allocation.slots.greedy import greedy
@@ -42,7 +42,7 @@ class _Master:
 
     largest_weight = 2**50
 
-    def __init__(self, task: FitTask, pairs: Pairs) -> None:
+    def __init__(self, task: FeasibilityProblem, pairs: PairConflicts) -> None:
         self.task = task
         self.jobs = task.instance.jobs
         weights = [job.weight for job in self.jobs]
@@ -69,7 +69,7 @@ class _Master:
         gated = [job for index, job in enumerate(self.jobs) if index not in left_out]
         return {job.name: job.period for job in gated}, math.ceil(bound / self.scale)
 
-    def forbid(self, refutation: Refutation) -> None:
+    def forbid(self, refutation: Conflict) -> None:
         """State that some jobs do not fit."""
         numbers = [index for index, job in enumerate(self.jobs) if job.name in refutation.periods]
         self._limit([(1, index) for index in numbers], len(numbers) - 1)
@@ -79,7 +79,7 @@ class _Master:
         terms = tuple((-factor, number) for factor, number in gated if factor)
         self.rows.append(Row(terms, most - sum(factor for factor, _ in gated)))
 
-    def _state_pairs(self, pairs: Pairs) -> None:
+    def _state_pairs(self, pairs: PairConflicts) -> None:
         for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return
@@ -106,7 +106,7 @@ class _Master:
 class CpsatMaster(_Master):
     """Proposes what CP-SAT finds."""
 
-    def __init__(self, task: FitTask, pairs: Pairs) -> None:
+    def __init__(self, task: FeasibilityProblem, pairs: PairConflicts) -> None:
         super().__init__(task, pairs)
         cp = import_cp_model()
         self._model = cp.CpModel()
@@ -149,20 +149,22 @@ class MilpMaster(_Master):
         return chosen, max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
 
 
-def choose(task: FitTask, master: type[CpsatMaster | MilpMaster]) -> Fit:
+def select_gated_jobs(
+    task: FeasibilityProblem, master: type[CpsatMaster | MilpMaster]
+) -> FeasibilityResult:
     """Find gated jobs of the maximum weight: the master proposes, the decider refutes.
 
     What does not fit as a whole says which jobs `greedy` is to place first.
     """
     best: Mapping[str, int] = greedy(task)
     if task.weight_without(best) == 0 or task.budget.stopped:
-        return Fit(best, task.weight_without(best))
-    decider = Decider(task)
+        return FeasibilityResult(best, task.weight_without(best))
+    decider = FeasibilityTest(task)
     offsets = decider.decide({job.name: job.period for job in task.instance.jobs}).offsets
     if offsets is not None:  # nothing has to be stated
-        return Fit(offsets, 0)
+        return FeasibilityResult(offsets, 0)
     proposer = master(task, decider.pairs)
-    refutations: list[Refutation] = []
+    refutations: list[Conflict] = []
     bound = 0
     while not task.budget.stopped:
         proposed, bound_now = proposer.solve()
@@ -179,4 +181,4 @@ def choose(task: FitTask, master: type[CpsatMaster | MilpMaster]) -> Fit:
         refutations.append(core(found.refutation, decider.decide))
         proposer.forbid(refutations[-1])
     cost = task.weight_without(best)
-    return Fit(best, cost, min(bound, cost), tuple(refutations))
+    return FeasibilityResult(best, cost, min(bound, cost), tuple(refutations))

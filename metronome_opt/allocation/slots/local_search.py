@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
-from metronome_opt.allocation.slots.greedy import PlacedJobs
+from metronome_opt.allocation.slots.greedy import PartialSchedule
 from metronome_opt.allocation.slots.periods import Short
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.fluid.state import Floats
@@ -28,7 +28,7 @@ Moves = Callable[[Plan, Job], Iterator[Plan]]
 """Plans in which a job is treated otherwise."""
 
 
-def descend(
+def improve_plan(
     evaluator: PlanEvaluator, plan: Plan, is_over: Callable[[], bool], moves: Moves
 ) -> list[Plan]:
     """Return better and better plans, until no tried change of a single job is one or time is over.
@@ -86,7 +86,7 @@ class OtherSlots:
         others = {name: period for name, period in plan.periods.items() if name != job.name}
         if job.name in plan.periods and self.short(others):
             yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
-        placed = PlacedJobs(self.part, self.cushion_slots)
+        placed = PartialSchedule(self.part, self.cushion_slots)
         for name, period in others.items():
             placed.put(name, period, plan.offsets[name])
         slowdowns = self.slowdowns(plan).tolist()

@@ -15,7 +15,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from metronome_opt.allocation.slots.feasibility_problem import FitDecision, Reason, Refutation, load
+from metronome_opt.allocation.slots.feasibility_problem import (
+    Conflict,
+    FeasibilityDecision,
+    Reason,
+    load,
+)
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels import depth_first
@@ -35,7 +40,7 @@ _MAX_CANDIDATES = 2**28
 
 def search_offsets(
     instance: Instance, budget: Budget, placements: int = 2**62, seed: int = 0
-) -> FitDecision:
+) -> FeasibilityDecision:
     """Search an instance for offsets without contention; all weights must be 1.
 
     Parameters
@@ -55,20 +60,20 @@ def search_offsets(
         for filling in fillings:
             offsets = filling.run(max(turn, rounds))
             if offsets is not None:
-                return FitDecision(offsets=smaller.restore(offsets))
+                return FeasibilityDecision(offsets=smaller.restore(offsets))
         searches += (_Descent(part, budget) for part in parts)
         for search in list(searches):
             ended = search.run(turn)
             if ended == depth_first.REFUTED:
                 refuted = {job.name: instance.job(job.name).period for job in search.jobs}
-                return FitDecision(refutation=Refutation(Reason.SEARCH, refuted))
+                return FeasibilityDecision(refutation=Conflict(Reason.SEARCH, refuted))
             if ended == depth_first.FOUND and len(search.jobs) == len(instance.jobs):
-                return FitDecision(offsets=smaller.restore(search.offsets))
+                return FeasibilityDecision(offsets=smaller.restore(search.offsets))
             if ended == depth_first.FOUND:
                 searches.remove(search)
         placements -= turn
         turn *= _GROWTH
-    return FitDecision()
+    return FeasibilityDecision()
 
 
 def _parts(instance: Instance) -> Iterator[Instance]:
@@ -146,7 +151,7 @@ class _Descent:
         self.jobs = instance.jobs
         self._instance = instance
         self._budget = budget.child()
-        self._descent: depth_first.Descent | None = None
+        self._descent: depth_first.DepthFirstState | None = None
         self.offsets: dict[str, int] = {}
 
     def run(self, turn: int) -> int:
@@ -170,7 +175,7 @@ class _Descent:
             self.offsets = {job.name: int(found[i]) for i, job in enumerate(self.jobs)}
         return ended
 
-    def _start(self) -> depth_first.Descent:
+    def _start(self) -> depth_first.DepthFirstState:
         compiled = compile_instance(self._instance)
         component, domain, alike = np.zeros((3, len(self.jobs)), dtype=np.int64)
         place = {job.name: index for index, job in enumerate(self.jobs)}

@@ -17,13 +17,13 @@ from functools import partial
 from itertools import chain
 from operator import itemgetter
 
-from metronome_opt.allocation.slots.feasibility import Decider
-from metronome_opt.allocation.slots.feasibility_problem import FitTask, at_periods
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest
+from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import levels_of
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.problem.instance import Instance, Job
-from metronome_opt.problem.objectives import Levels
+from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.extend import extended
 
@@ -51,7 +51,7 @@ def deviation(job: Job) -> float:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class PeriodCandidates:
     """Candidates for the slots of jobs that meet.
 
     Attributes
@@ -78,7 +78,7 @@ class Candidates:
     short: Short
     budget: Budget
     hyperperiod: int | None = None
-    levels: Levels | None = None
+    levels: MeanWeights | None = None
     idle: Sequence[float] = IDLE
 
     def plans(self) -> Iterator[Plan]:
@@ -127,7 +127,7 @@ class Candidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, idle: float, decider: Decider, budget: Budget) -> Iterable[Periods]:
+    def _fitting(self, idle: float, decider: FeasibilityTest, budget: Budget) -> Iterable[Periods]:
         """Return periods at which all jobs fit, of less and less cost and more and more stretch.
 
         First with bursts that grow by the cushion alone, then with those that grow by `idle`. The
@@ -177,6 +177,6 @@ class Candidates:
         )
         return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
 
-    def _decider(self, part: Instance, cushion_slots: int, budget: Budget) -> Decider:
+    def _decider(self, part: Instance, cushion_slots: int, budget: Budget) -> FeasibilityTest:
         """Return a decider that gives up after some placements."""
-        return Decider(FitTask(part, cushion_slots, budget), quick=True)
+        return FeasibilityTest(FeasibilityProblem(part, cushion_slots, budget), quick=True)

@@ -20,14 +20,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS, REPLICATIONS, PlanEvaluator
-from metronome_opt.allocation.slots.periods import Candidates, Short
+from metronome_opt.allocation.slots.periods import PeriodCandidates, Short
 from metronome_opt.allocation.slots.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import Levels
+from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
@@ -91,11 +91,11 @@ class SlotSearchOptions:
     hyperperiod: int | None = None
     start: Plan | None = None
     base: Plan | None = None
-    levels: Levels | None = None
+    levels: MeanWeights | None = None
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
-    patterns: Mapping[str, Pattern] | None = None
+    patterns: Mapping[str, IterationProfile] | None = None
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
@@ -138,7 +138,7 @@ class SlotSearchOptions:
             budget=budget,
         )
 
-    def _levels(self, instance: Instance) -> Levels | None:
+    def _levels(self, instance: Instance) -> MeanWeights | None:
         """Return the weights in means; of completions in ms, if jobs leave."""
         if self.lives_ms is None:
             return self.levels
@@ -231,7 +231,9 @@ def _search_groups(
     for part in parts:
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
-        short = partial(is_short, instance, links, dict(periods), hyperperiod=options.hyperperiod)
+        short = partial(
+            hyperperiods_fit, instance, links, dict(periods), hyperperiod=options.hyperperiod
+        )
         free, *others = _search_group(part, options, short, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         last = options.evaluator(part, _CONFIRMING, long_periods(part), budget)
@@ -258,7 +260,7 @@ def groups(instance: Instance) -> Iterator[Instance]:
             yield instance.replace(links=links, jobs=jobs)
 
 
-def is_short(
+def hyperperiods_fit(
     instance: Instance,
     links: Iterable[str],
     others: Mapping[str, int],
@@ -372,7 +374,7 @@ class _GroupSearch:
 
     def gate_all(self, budget: Budget) -> None:
         """Try plans in which all jobs are gated."""
-        candidates = Candidates(
+        candidates = PeriodCandidates(
             self.part,
             self._longest(),
             self.options.cushion,
@@ -427,7 +429,7 @@ class _GroupSearch:
 
     def _improve(self, moves: Moves, budget: Budget) -> None:
         """Try what changes of single jobs make of the best plan."""
-        from metronome_opt.allocation.slots.local_search import descend
+        from metronome_opt.allocation.slots.local_search import improve_plan
 
-        found = descend(self.glance, self._best, partial(self._is_over, budget), moves)
+        found = improve_plan(self.glance, self._best, partial(self._is_over, budget), moves)
         self._offer(found[-_LAST:])

@@ -20,9 +20,9 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Lateness, Pattern, Runner, Slot
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
-from metronome_opt.problem.objectives import Levels
+from metronome_opt.problem.objectives import MeanWeights
 
 WARM_UP = 10
 """Periods of the longest job before anything counts."""
@@ -45,7 +45,7 @@ _MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
-def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
+def levels_of(part: Instance, levels: MeanWeights | None = None) -> MeanWeights:
     """Return the weights in means that concern jobs of a part; their own if there are no others.
 
     All are 1 if all are 0.
@@ -57,7 +57,7 @@ def levels_of(part: Instance, levels: Levels | None = None) -> Levels:
     return kept or (dict.fromkeys(names, 1),)
 
 
-def mean_weights(instance: Instance, levels: Levels | None = None) -> Floats:
+def mean_weights(instance: Instance, levels: MeanWeights | None = None) -> Floats:
     """Return the coefficients of a job's time over its period in means, shape (means, jobs).
 
     A slowdown is a multiple of the best period that the job can have, not of that at its place.
@@ -114,9 +114,9 @@ class PlanSimulator:
         jitter_factor: float = 1.0,
         periods: int = PERIODS,
         threads: int = 1,
-        levels: Levels | None = None,
+        levels: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
-        patterns: Mapping[str, Pattern] | None = None,
+        patterns: Mapping[str, IterationProfile] | None = None,
         classes: Mapping[str, int] | None = None,
         starts_in_slots: bool = True,
     ) -> None:
@@ -130,7 +130,7 @@ class PlanSimulator:
         exact, self._classes = patterns or {}, classes or {}
         self._runners = [
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
-            for r in Runner.of_instance(instance)
+            for r in EngineJob.of_instance(instance)
         ]
         self._leave, self._starts_in_slots = lives_ms is not None, starts_in_slots
         if lives_ms is not None:
@@ -218,17 +218,17 @@ class PlanSimulator:
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
         phases = draw.uniform(0.0, 1.0, len(runners))
-        slots: list[tuple[int, float, Slot]] = []
+        slots: list[tuple[int, float, WindowSchedule]] = []
         for index, job in enumerate(self.instance.jobs):
             slot, at = None, float(plan.offsets[job.name] * slot_ms)
             if job.name in plan.periods:
                 at = max(0.0, at + self.jitter_factor * wrong[index])
                 period_ms = float(plan.periods[job.name] * slot_ms)
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
-                slot = Slot(
+                slot = WindowSchedule(
                     period_ms,
                     cushion_ms=FIRST_CUSHION * period_ms,
-                    lateness=Lateness.YIELD,  # as real jobs do
+                    lateness=LatePolicy.YIELD,  # as real jobs do
                     bursts_ms=tuple(bursts),
                 )
             if runners[index].pattern.jitter and not (slot and self._starts_in_slots):
@@ -245,7 +245,7 @@ class PlanSimulator:
         return engine
 
 
-def _with_jitter(runner: Runner, factor: float) -> Runner:
+def _with_jitter(runner: EngineJob, factor: float) -> EngineJob:
     """Return a job with a factor on its jitter."""
     jitter = factor * jitter_or_default(runner.pattern.jitter)
     return replace(runner, pattern=replace(runner.pattern, jitter=jitter))

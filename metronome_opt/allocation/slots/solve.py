@@ -26,10 +26,10 @@ from metronome_opt.problem.objectives import (
     DELAY,
     SLOWDOWN,
     STRICT,
-    Levels,
+    MeanWeights,
     simulated_levels,
 )
-from metronome_opt.problem.result import Event, Level, Result, Simulated, Stop
+from metronome_opt.problem.result import Level, ProgressEvent, Result, SimulatedTimes, StopReason
 from metronome_opt.solvers.arguments import Arguments, Exact, exact, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import Evaluation, evaluate
@@ -51,7 +51,7 @@ def solve_slowdown(
     hyperperiod: int | None = None,
     max_loss: Fraction | None = MAX_LOSS,
     names: Sequence[str] = (SLOWDOWN,),
-    levels: Levels | None = None,
+    levels: MeanWeights | None = None,
     only: Plan | None = None,
     lives_ms: Mapping[str, float] | None = None,
 ) -> Result:
@@ -98,10 +98,10 @@ def solve_slowdown(
     minimum = minimum_time(instance)
     if budget.remaining is not None and budget.remaining < minimum:
         return _not_simulated(arguments, options, bound, math.ceil(minimum))
-    trajectory: list[Event] = []
+    trajectory: list[ProgressEvent] = []
 
     def report(slowdown: Fraction) -> None:
-        event = Event(budget.elapsed, slowdown, min(bound.value, slowdown), "play")
+        event = ProgressEvent(budget.elapsed, slowdown, min(bound.value, slowdown), "play")
         trajectory.append(event)
         budget.iterate()
         budget.note(event)
@@ -136,7 +136,7 @@ def _not_simulated(
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=arguments.budget.stop if arguments.budget.stopped else Stop.TIME_LIMIT,
+        stop=arguments.budget.stop if arguments.budget.stopped else StopReason.TIME_LIMIT,
         judged=judged,
         build_s=0.0,
         solve_s=schedule.runtime_s,
@@ -179,7 +179,7 @@ def _simulated(
     outcome: PlanResult,
     options: SlotSearchOptions,
     bound: Bound,
-    trajectory: list[Event],
+    trajectory: list[ProgressEvent],
     names: Sequence[str],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
@@ -221,7 +221,7 @@ def _simulated(
         patterns=outcome.patterns,
     )
     stated = [name if name == DELAY else SLOWDOWN for name in names]
-    simulated = Simulated(
+    simulated = SimulatedTimes(
         unshifted_ms={
             job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
             for job in instance.jobs
@@ -230,7 +230,7 @@ def _simulated(
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=Stop.PROVED if proved else arguments.budget.stop,
+        stop=StopReason.PROVED if proved else arguments.budget.stop,
         judged=judged,
         build_s=0.0,
         solve_s=schedule.runtime_s,

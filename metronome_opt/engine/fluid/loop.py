@@ -28,9 +28,9 @@ from metronome_opt.engine.fluid.state import (
     COMPUTING,
     HELD,
     WAITING,
+    EngineState,
     Floats,
     Rows,
-    World,
     put_event,
     take_event,
 )
@@ -72,7 +72,7 @@ def _normal(state: np.uint64) -> float:
 
 
 @kernel
-def share_of_burst(world: World, job: int, draw: np.uint64) -> float:
+def share_of_burst(world: EngineState, job: int, draw: np.uint64) -> float:
     """Return the share of a burst that begins now, which it keeps to its end.
 
     The share of a burst that begins alone is drawn from a lognormal distribution of median 1. One
@@ -92,7 +92,7 @@ room left, or so many events have happened."""
 
 
 @kernel
-def run(world: World, until: float, most_events: int, room: int) -> int:
+def run(world: EngineState, until: float, most_events: int, room: int) -> int:
     """Go on until `until`, at the latest.
 
     Parameters
@@ -127,7 +127,7 @@ def run(world: World, until: float, most_events: int, room: int) -> int:
 
 
 @inner
-def _happen(world: World, job: int) -> bool:
+def _happen(world: EngineState, job: int) -> bool:
     """Let the next event of a job happen; return whether it has finished."""
     row = world.jobs[job]
     stage = row.stage
@@ -151,7 +151,7 @@ def _happen(world: World, job: int) -> bool:
 
 
 @inner
-def _begin(world: World, job: int) -> None:
+def _begin(world: EngineState, job: int) -> None:
     """Begin an iteration."""
     row = world.jobs[job]
     _time_iteration(world, job)
@@ -160,7 +160,7 @@ def _begin(world: World, job: int) -> None:
 
 
 @inner
-def _go_on(world: World, job: int, stage: int) -> bool:
+def _go_on(world: EngineState, job: int, stage: int) -> bool:
     """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
     row = world.jobs[job]
     now = world.clock[0].now
@@ -196,7 +196,7 @@ def _go_on(world: World, job: int, stage: int) -> bool:
 
 
 @inner
-def _send(world: World, job: int) -> None:
+def _send(world: EngineState, job: int) -> None:
     """Begin the burst of the segment."""
     row = world.jobs[job]
     row.stage = BURSTING
@@ -218,7 +218,7 @@ def _send(world: World, job: int) -> None:
 
 
 @inner
-def _leave(world: World, job: int) -> None:
+def _leave(world: EngineState, job: int) -> None:
     """Take a job that sends nothing out of the simulation."""
     row = world.jobs[job]
     row.stage = AWAY
@@ -226,13 +226,13 @@ def _leave(world: World, job: int) -> None:
 
 
 @kernel
-def wait_for(world: World, job: int, start: float) -> None:
+def wait_for(world: EngineState, job: int, start: float) -> None:
     """Let a job that waits begin at another time."""
     _until(world, job, world.jobs[job].stage, start)
 
 
 @kernel
-def interrupt(world: World, job: int, start: float) -> None:
+def interrupt(world: EngineState, job: int, start: float) -> None:
     """Stop the iteration of a job, which begins anew at `start`; the time until then is not its."""
     row = world.jobs[job]
     if row.stage == BURSTING:
@@ -245,7 +245,7 @@ def interrupt(world: World, job: int, start: float) -> None:
 
 
 @kernel
-def leave_links(world: World, job: int) -> float:
+def leave_links(world: EngineState, job: int) -> float:
     """Take a job off its links in the midst of a burst; return what is left of it, or -1."""
     row = world.jobs[job]
     if row.stage != BURSTING:
@@ -257,7 +257,7 @@ def leave_links(world: World, job: int) -> float:
 
 
 @kernel
-def resume(world: World, job: int, left: float) -> None:
+def resume(world: EngineState, job: int, left: float) -> None:
     """Let a job send what is left of a burst on other links."""
     row = world.jobs[job]
     row.sent -= _volume(world, job) - left  # counted, and will be once more
@@ -270,7 +270,7 @@ def resume(world: World, job: int, left: float) -> None:
 
 
 @kernel
-def enter(world: World, job: int, start: float) -> None:
+def enter(world: EngineState, job: int, start: float) -> None:
     """Let a job begin its first iteration at `start`."""
     row = world.jobs[job]
     row.done = 0
@@ -279,7 +279,7 @@ def enter(world: World, job: int, start: float) -> None:
 
 
 @inner
-def _until(world: World, job: int, stage: int, time: float) -> None:
+def _until(world: EngineState, job: int, stage: int, time: float) -> None:
     row = world.jobs[job]
     row.stage = stage
     row.key = time
@@ -288,7 +288,7 @@ def _until(world: World, job: int, stage: int, time: float) -> None:
 
 
 @inner
-def _factor(world: World, job: int) -> float:
+def _factor(world: EngineState, job: int) -> float:
     jitter: float = world.jobs[job].jitter
     if jitter <= 0.0:
         return 1.0
@@ -296,7 +296,7 @@ def _factor(world: World, job: int) -> float:
 
 
 @inner
-def _volume(world: World, job: int) -> float:
+def _volume(world: EngineState, job: int) -> float:
     row = world.jobs[job]
     volume: float = world.segments[row.first_segment + row.segment].volume
     return volume
@@ -309,7 +309,7 @@ def _draw(row: Rows) -> np.uint64:
 
 
 @inner
-def _time_iteration(world: World, job: int) -> None:
+def _time_iteration(world: EngineState, job: int) -> None:
     """Take down how long the iteration took that is over, if there was one.
 
     An iteration lasts until the next one begins, the last one until its own end.
@@ -327,7 +327,7 @@ def _time_iteration(world: World, job: int) -> None:
 
 
 @kernel
-def add_sent(world: World, volumes: Floats) -> None:
+def add_sent(world: EngineState, volumes: Floats) -> None:
     """Add what each flow of each job has sent so far, shape (jobs,)."""
     for job in range(world.jobs.shape[0]):
         row = world.jobs[job]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from metronome_opt.compiling import inner
-from metronome_opt.engine.fluid.state import World, put_event
+from metronome_opt.engine.fluid.state import EngineState, put_event
 
 ROUNDING = 1e-12
 """Sums of rates that fill a link to the last bit are not taken for more than it carries."""
@@ -23,7 +23,7 @@ _NOTHING = 1e-12
 
 
 @inner
-def is_over(world: World, link: int) -> bool:
+def is_over(world: EngineState, link: int) -> bool:
     """Whether the bursts on a link would need more than it carries."""
     row = world.links[link]
     over: bool = row.demand > row.capacity * (1.0 + ROUNDING)
@@ -31,7 +31,7 @@ def is_over(world: World, link: int) -> bool:
 
 
 @inner
-def own_rate(world: World, job: int) -> float:
+def own_rate(world: EngineState, job: int) -> float:
     """Return the fastest that a flow of a job may send in its burst."""
     row = world.jobs[job]
     rate: float = world.segments[row.first_segment + row.segment].rate
@@ -39,7 +39,7 @@ def own_rate(world: World, job: int) -> float:
 
 
 @inner
-def still_left(world: World, job: int) -> float:
+def still_left(world: EngineState, job: int) -> float:
     """Return what each flow of a burst has still to send, in Mbit/s * ms."""
     row = world.jobs[job]
     left: float = row.left - max(row.rate, 0.0) * (world.clock[0].now - row.since)
@@ -47,7 +47,7 @@ def still_left(world: World, job: int) -> float:
 
 
 @inner
-def grow(world: World, job: int) -> None:
+def grow(world: EngineState, job: int) -> None:
     """Bring the share of a burst up to what its iteration has sent."""
     clock, row = world.clock[0], world.jobs[job]
     segment = world.segments[row.first_segment + row.segment]
@@ -59,7 +59,7 @@ def grow(world: World, job: int) -> None:
 
 
 @inner
-def set_rate(world: World, job: int, rate: float) -> None:
+def set_rate(world: EngineState, job: int, rate: float) -> None:
     """Let a burst go on at another rate from now on."""
     row = world.jobs[job]
     grows = world.clock[0].slope != 0.0
@@ -85,7 +85,7 @@ def set_rate(world: World, job: int, rate: float) -> None:
 
 
 @inner
-def _note_rate(world: World, job: int, rate: float) -> None:
+def _note_rate(world: EngineState, job: int, rate: float) -> None:
     """Write a new rate into the trace of the links that are watched."""
     clock = world.clock
     row = world.jobs[job]
@@ -99,7 +99,7 @@ def _note_rate(world: World, job: int, rate: float) -> None:
 
 
 @inner
-def _fill(world: World, begin: int, end: int) -> None:
+def _fill(world: EngineState, begin: int, end: int) -> None:
     """Raise the offers of one class together until links or own rates stop them.
 
     References
@@ -116,7 +116,7 @@ def _fill(world: World, begin: int, end: int) -> None:
 
 
 @inner
-def _touch(world: World, begin: int, end: int) -> int:
+def _touch(world: EngineState, begin: int, end: int) -> int:
     """Withdraw the offers of a class and open the links that it meets on; return how many."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
     for i in range(begin, end):
@@ -137,7 +137,7 @@ def _touch(world: World, begin: int, end: int) -> int:
 
 
 @inner
-def _open(world: World, link: int, rank: int) -> None:
+def _open(world: EngineState, link: int, rank: int) -> None:
     """Find out what a link has left for the members of a class."""
     row = world.links[link]
     row.left = row.capacity
@@ -161,7 +161,7 @@ def _open(world: World, link: int, rank: int) -> None:
 
 
 @inner
-def _min_level(world: World, touched: int) -> tuple[int, float]:
+def _min_level(world: EngineState, touched: int) -> tuple[int, float]:
     """Drop links without waiting jobs; return how many are left and at what level one is full."""
     level = math.inf
     kept = 0
@@ -176,7 +176,7 @@ def _min_level(world: World, touched: int) -> tuple[int, float]:
 
 
 @inner
-def _settle_own(world: World, begin: int, end: int, level: float) -> int:
+def _settle_own(world: EngineState, begin: int, end: int, level: float) -> int:
     """Offer their own rates to those that want no more; return where the others begin."""
     members = world.members
     for i in range(begin, end):
@@ -191,7 +191,7 @@ def _settle_own(world: World, begin: int, end: int, level: float) -> int:
 
 
 @inner
-def _settle_held(world: World, begin: int, end: int, touched: int, level: float) -> int:
+def _settle_held(world: EngineState, begin: int, end: int, touched: int, level: float) -> int:
     """Offer the level to all on links that are full at it; return where the others begin."""
     jobs, members = world.jobs, world.members
     rank = jobs[members[begin]].rank
@@ -215,14 +215,14 @@ def _settle_held(world: World, begin: int, end: int, touched: int, level: float)
 
 
 @inner
-def _is_open(world: World, job: int, rank: int) -> bool:
+def _is_open(world: EngineState, job: int, rank: int) -> bool:
     row = world.jobs[job]
     waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
     return waits
 
 
 @inner
-def _settle(world: World, job: int, rate: float, held_by: int) -> None:
+def _settle(world: EngineState, job: int, rate: float, held_by: int) -> None:
     """Offer a job its rate and take it off its links."""
     row = world.jobs[job]
     row.offer = rate
@@ -241,7 +241,7 @@ _LOWEST, _NO_RANK = -(2**62), 2**62
 
 
 @inner
-def _join(world: World, job: int, count: int) -> int:
+def _join(world: EngineState, job: int, count: int) -> int:
     """Make a sending job a member, one of those whose rates are shared out anew.
 
     Parameters
@@ -263,7 +263,7 @@ def _join(world: World, job: int, count: int) -> int:
 
 
 @inner
-def _join_held(world: World, link: int, count: int) -> int:
+def _join_held(world: EngineState, link: int, count: int) -> int:
     """Make members of all that a link holds back; return how many members there are."""
     use = world.links[link].head
     while use >= 0:
@@ -275,7 +275,7 @@ def _join_held(world: World, link: int, count: int) -> int:
 
 
 @inner
-def _share_out(world: World, count: int) -> None:
+def _share_out(world: EngineState, count: int) -> None:
     """Give the first `count` members, and the bursts that this concerns, their rates.
 
     All others keep theirs, as long as that is what they would get if everything were shared out
@@ -302,7 +302,7 @@ def _share_out(world: World, count: int) -> None:
 
 
 @inner
-def _next_class(world: World, begin: int, count: int) -> int:
+def _next_class(world: EngineState, begin: int, count: int) -> int:
     """Bring the members of the highest rank from `begin` on to the front; return their end."""
     jobs, members = world.jobs, world.members
     highest = jobs[members[begin]].rank
@@ -317,7 +317,7 @@ def _next_class(world: World, begin: int, count: int) -> int:
 
 
 @inner
-def _concerned(world: World, count: int) -> int:
+def _concerned(world: EngineState, count: int) -> int:
     """Make members of all that do not have the right rate beside what is offered."""
     jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
     world.clock[0].mark += 1
@@ -333,7 +333,7 @@ def _concerned(world: World, count: int) -> int:
 
 
 @inner
-def _concerned_on(world: World, link: int, count: int) -> int:
+def _concerned_on(world: EngineState, link: int, count: int) -> int:
     """Do so on one link, from the highest class down."""
     jobs, uses = world.jobs, world.uses
     stamp = world.clock[0].stamp
@@ -374,7 +374,9 @@ def _concerned_on(world: World, link: int, count: int) -> int:
 
 
 @inner
-def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, limit: float) -> int:
+def _join_beyond(
+    world: EngineState, link: int, count: int, rank: int, lost: float, limit: float
+) -> int:
     """Make members of flows that the link held back but has `lost`, and of those above `limit`."""
     jobs, uses = world.jobs, world.uses
     use = world.links[link].head
@@ -390,7 +392,7 @@ def _join_beyond(world: World, link: int, count: int, rank: int, lost: float, li
 
 
 @inner
-def _highest_below(world: World, link: int, limit: int) -> int:
+def _highest_below(world: EngineState, link: int, limit: int) -> int:
     """Return the highest rank below `limit` on a link."""
     highest = _LOWEST
     use = world.links[link].head
@@ -403,7 +405,7 @@ def _highest_below(world: World, link: int, limit: int) -> int:
 
 
 @inner
-def begin_burst(world: World, job: int) -> None:
+def begin_burst(world: EngineState, job: int) -> None:
     """Let a job send on all its links."""
     links, uses = world.links, world.uses
     row = world.jobs[job]
@@ -428,7 +430,7 @@ def begin_burst(world: World, job: int) -> None:
 
 
 @inner
-def share_around(world: World, job: int) -> None:
+def share_around(world: EngineState, job: int) -> None:
     """Share out anew what a burst gets, and those that its links hold back."""
     row = world.jobs[job]
     world.clock[0].stamp += 1
@@ -439,7 +441,7 @@ def share_around(world: World, job: int) -> None:
 
 
 @inner
-def end_burst(world: World, job: int) -> None:
+def end_burst(world: EngineState, job: int) -> None:
     """Take a burst off its links and give what it leaves to the others."""
     clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
     row = jobs[job]

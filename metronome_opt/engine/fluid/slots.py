@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 from metronome_opt.compiling import inner
-from metronome_opt.engine.fluid.state import YIELD, World
+from metronome_opt.engine.fluid.state import YIELD, EngineState
 
 LATEST = 0.25
 """The share of a period beyond which a late job that yields lets go of its slots."""
@@ -37,7 +37,7 @@ RETRY = 64
 
 
 @inner
-def next_start(world: World, job: int) -> float:
+def next_start(world: EngineState, job: int) -> float:
     """Return when a job that has just ended an iteration begins the next one, not before now."""
     row = world.jobs[job]
     now: float = world.clock[0].now
@@ -66,7 +66,7 @@ def next_start(world: World, job: int) -> float:
 
 
 @inner
-def burst_start(world: World, job: int, at: float) -> float:
+def burst_start(world: EngineState, job: int, at: float) -> float:
     """Return when a burst that is ready begins, not before now.
 
     Parameters
@@ -95,7 +95,7 @@ def burst_start(world: World, job: int, at: float) -> float:
 
 
 @inner
-def _yielding_start(world: World, job: int, at: float) -> float:
+def _yielding_start(world: EngineState, job: int, at: float) -> float:
     """Return when a burst of a job that yields begins; see the module.
 
     It sees by its own clock how late it is.
@@ -128,7 +128,7 @@ def _yielding_start(world: World, job: int, at: float) -> float:
 
 
 @inner
-def postponed(world: World, job: int, at: float) -> float:
+def postponed(world: EngineState, job: int, at: float) -> float:
     """Return when a job begins that has waited until now: later if its group was held meanwhile.
 
     Parameters
@@ -146,7 +146,7 @@ def postponed(world: World, job: int, at: float) -> float:
 
 
 @inner
-def _take_part(world: World, job: int, at: float) -> None:
+def _take_part(world: EngineState, job: int, at: float) -> None:
     """Shift the plan of a job as far as that of its group has been shifted.
 
     It is re-phased by that if what is due `at` ms from the beginning of its iteration has to wait.

@@ -131,7 +131,7 @@ CLOCK = np.dtype(
 )
 
 
-class World(NamedTuple):
+class EngineState(NamedTuple):
     """All state of a simulation."""
 
     clock: Rows  # shape (1,), CLOCK
@@ -147,7 +147,9 @@ class World(NamedTuple):
     trace: Rows  # shape (records,), TRACE
 
 
-def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int) -> World:
+def empty_world(
+    *, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int
+) -> EngineState:
     """Return a world of so many jobs, links, uses and segments in which nothing happens yet.
 
     Parameters
@@ -157,7 +159,7 @@ def empty_world(*, jobs: int, links: int, uses: int, segments: int, kept: int, t
     trace
         Records that there is room for.
     """
-    world = World(
+    world = EngineState(
         clock=np.zeros(1, CLOCK),
         jobs=np.zeros(jobs, JOB),
         links=np.zeros(links, LINK),

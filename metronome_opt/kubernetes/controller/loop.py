@@ -18,7 +18,7 @@ from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question, Rephased
+from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome, SlotDecision, SlotReview
 from metronome_opt.kubernetes.state.observations import Read
 from metronome_opt.kubernetes.state.state import ClusterState
 
@@ -98,9 +98,9 @@ class _Rephasing:
         self._state = state
         self._monitor = Monitor(read)
         self._monitor.follow(state)
-        self._under_way: tuple[Question, Future[Answer]] | None = None
+        self._under_way: tuple[SlotReview, Future[SlotDecision]] | None = None
 
-    def step(self) -> Rephased | None:
+    def step(self) -> ReviewOutcome | None:
         """Apply the last decision if it is made, and have the next one made."""
         self._monitor.follow(self._state)
         if self._under_way is not None:
@@ -113,7 +113,7 @@ class _Rephasing:
             except Exception as error:  # the controller goes on
                 self._monitor.put_back(question)
                 fault = f"no slots were chosen: {type(error).__name__}: {error}"
-                return Rephased(0, "", fault)
+                return ReviewOutcome(0, "", fault)
         following = self._monitor.next(self._state)
         if following is None:
             return None
@@ -122,7 +122,7 @@ class _Rephasing:
         threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
         return None
 
-    def _answer(self, question: Question, future: Future[Answer]) -> None:
+    def _answer(self, question: SlotReview, future: Future[SlotDecision]) -> None:
         try:
             future.set_result(self._monitor.answer(question))
         except BaseException as error:
@@ -130,7 +130,7 @@ class _Rephasing:
 
 
 def _report(
-    done: Rephased | None,
+    done: ReviewOutcome | None,
     metrics: ControllerMetrics,
     notify: Callable[[str], None],
     changed: threading.Event,

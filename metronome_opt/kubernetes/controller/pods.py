@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from metronome_opt.errors import InputError, naming
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.resources import neediest
@@ -17,7 +17,7 @@ from metronome_opt.scenario.nodes import Resources
 
 
 @dataclass(frozen=True)
-class Members:
+class GangPods:
     """The pods of a job, in the order of their tasks.
 
     Attributes
@@ -56,7 +56,7 @@ class Members:
         return Annotations(pod.where, pod.annotations).number("move-cost")
 
 
-def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
+def jobs_of(pods: Iterable[Pod]) -> dict[str, GangPods]:
     """Return the jobs with pods that request a place or have one from us."""
     by_job: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted((pod for pod in pods if pod.asks), key=lambda pod: pod.rank):
@@ -66,11 +66,11 @@ def jobs_of(pods: Iterable[Pod]) -> dict[str, Members]:
         left = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
         if left:
-            jobs[job] = Members(job, left, done)
+            jobs[job] = GangPods(job, left, done)
     return jobs
 
 
-def gang_of(members: Members, spec: ClusterSpec) -> Gang:
+def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
     """Return the gang that a job requests.
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
@@ -109,11 +109,11 @@ def gang_of(members: Members, spec: ClusterSpec) -> Gang:
         **{name: value for name, value in optional.items() if value is not None},
         **traffic,
     }
-    with naming(f"{pod.where}: annotations"):
+    with error_context(f"{pod.where}: annotations"):
         return request(document, spec, folder=Path())
 
 
-def _needs(members: Members) -> Resources:
+def _needs(members: GangPods) -> Resources:
     every = [pod.needs for pod in members.pods]
     unlike = sorted({needs.gpus for needs in every})
     if len(unlike) > 1:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from metronome_opt.allocation.admission import Decision
+from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
@@ -31,14 +31,14 @@ from metronome_opt.kubernetes.controller.claims import (
     stated_slots,
 )
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import Members, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.pods import GangPods, gang_of, jobs_of
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.schemas import Manifest
-from metronome_opt.kubernetes.state.moves import decide_moves, moved, reroute
+from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves, reroute
 from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.waiting import Wait
+from metronome_opt.kubernetes.state.waiting import WaitDecision
 from metronome_opt.scenario.flows import Placement
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class Controller:
             namespace, slash, _ = job.partition("/")
             ours = slash and self._namespace in (None, namespace)
             if ours and job not in jobs and job not in self._moving:
-                self._attempt(Members(job), lambda of: self._release(of.job))
-        waiting: list[tuple[Gang, Members]] = []
+                self._attempt(GangPods(job), lambda of: self._release(of.job))
+        waiting: list[tuple[Gang, GangPods]] = []
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
         self._nodes.count_others(pods, nodes)
@@ -157,7 +157,7 @@ class Controller:
             self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
             self._claims_read = now
 
-    def _forget(self, jobs: Mapping[str, Members]) -> None:
+    def _forget(self, jobs: Mapping[str, GangPods]) -> None:
         """Remove what is remembered of jobs and pods that are gone."""
         uids = {pod.uid for members in jobs.values() for pod in members.pods}
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
@@ -170,7 +170,7 @@ class Controller:
         self.by_choice &= jobs.keys()
         self._reported = {job: said for job, said in self._reported.items() if job in jobs}
 
-    def _attempt(self, members: Members, act: Callable[[Members], None]) -> None:
+    def _attempt(self, members: GangPods, act: Callable[[GangPods], None]) -> None:
         """Act on a job; report its errors on it, so that other jobs go on."""
         try:
             act(members)
@@ -179,7 +179,7 @@ class Controller:
                 raise  # of the API server, not of this job
             self._report(members, "Waiting", str(error))
 
-    def _report(self, members: Members, reason: str, message: str, cause: str = "") -> None:
+    def _report(self, members: GangPods, reason: str, message: str, cause: str = "") -> None:
         """Record an event once for each message, or each cause; a cluster may refuse events."""
         cause = cause or message
         if self._reported.get(members.job) != cause and members.pods:
@@ -201,7 +201,7 @@ class Controller:
 
     # ------------------------------------------------------------------ a job with its pods
 
-    def _settle(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
+    def _settle(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
         claim = self.state.claims.get(members.job)
         if claim is not None and members.job in self._moving:
@@ -228,7 +228,7 @@ class Controller:
         else:
             self._apply(claim, members)
 
-    def _wait(self, members: Members, waiting: list[tuple[Gang, Members]]) -> None:
+    def _wait(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Queue a job for a place once all its pods are there."""
         gang = gang_of(members, self.state.cluster)
         gang.stretch_for(self.state.cluster.hyperperiod)  # which may be impossible
@@ -241,7 +241,7 @@ class Controller:
         elif self._clock() >= until:
             waiting.append((gang, members))
 
-    def _recover(self, members: Members) -> Reservation | None:
+    def _recover(self, members: GangPods) -> Reservation | None:
         """Reserve what the annotations of pods say; None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
@@ -267,7 +267,7 @@ class Controller:
                 return claim
         return None
 
-    def _reason_to_restart(self, members: Members) -> str | None:
+    def _reason_to_restart(self, members: GangPods) -> str | None:
         """Return why a job cannot stay where it is; None if it can."""
         now = self._clock()
         for pod in members.placed:
@@ -286,7 +286,7 @@ class Controller:
                 return f"node {pod.place} was not ready for {self._node_patience_s:g} s"
         return None
 
-    def _restart(self, members: Members, reason: str) -> None:
+    def _restart(self, members: GangPods, reason: str) -> None:
         """Delete all pods of a job that have a place, so that its controller recreates them."""
         what = "its pods are deleted, so that their controller recreates them"
         self._report(members, "Restarting", f"{reason}; {what}")
@@ -295,7 +295,7 @@ class Controller:
                 self._cluster.delete(pod)
         # What the job holds is given back when its pods are gone.
 
-    def _move(self, jobs: Mapping[str, Members]) -> None:
+    def _move(self, jobs: Mapping[str, GangPods]) -> None:
         """Restart the gang elsewhere that gains most by it, of those that state what that costs."""
         if self._clock() < self._moves_from:
             return
@@ -315,7 +315,7 @@ class Controller:
             restart = partial(self._restart, reason=f"moves to {where}: {gain}")
             self._attempt(jobs[move.job], restart)
 
-    def _go_on(self, claim: Reservation, members: Members) -> None:
+    def _go_on(self, claim: Reservation, members: GangPods) -> None:
         """Go on with a move; it ends when all pods are new and wait for their place.
 
         Until then the gang keeps its old place, where pods may still run.
@@ -328,7 +328,7 @@ class Controller:
             return
         after, _ = self._moving.pop(members.job)
         nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
-        claim = moved(self.state, nodes, paths).claims[members.job]
+        claim = apply_migrations(self.state, nodes, paths).claims[members.job]
         self.state.revise([claim])  # if that is refused it waits for any place
         self._apply(claim, members)
 
@@ -338,7 +338,7 @@ class Controller:
 
     # ------------------------------------------------------------------ a place
 
-    def _place(self, waiting: Sequence[tuple[Gang, Members]]) -> None:
+    def _place(self, waiting: Sequence[tuple[Gang, GangPods]]) -> None:
         """Decide about all waiting jobs together, if anything has changed for one of them."""
         asked = {members.job: self._asked(gang) for gang, members in waiting}
         now = self._clock()
@@ -364,15 +364,15 @@ class Controller:
     def _start(
         self,
         gang: Gang,
-        decision: Decision,
+        decision: AdmissionDecision,
         now_s: float,
         asked: tuple[Gang, int, bytes],
-        members: Members,
+        members: GangPods,
     ) -> None:
         """Start a job where it was decided, or report why it waits."""
         self._refused[members.job] = asked, math.inf  # if this is an error
         answer = place_job(self.state, gang, decision, now_s=now_s)
-        if isinstance(answer, Wait):
+        if isinstance(answer, WaitDecision):
             if answer.by_choice:
                 self._refused[members.job] = asked, self._clock() + _RECONSIDER_S
             (self.by_choice.add if answer.by_choice else self.by_choice.discard)(members.job)
@@ -382,7 +382,7 @@ class Controller:
         self.state.reserve(answer.claim)
         self._apply(answer.claim, members, answer.why_slower)
 
-    def _apply(self, claim: Reservation, members: Members, slower: str = "") -> None:
+    def _apply(self, claim: Reservation, members: GangPods, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""
         slots = slots_of(self.state, claim)
         tasks = _tasks(claim, members)
@@ -417,7 +417,7 @@ def _unix_time(created: str, default: float) -> float:
     return default
 
 
-def _tasks(claim: Reservation, members: Members) -> list[Assignment]:
+def _tasks(claim: Reservation, members: GangPods) -> list[Assignment]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
     Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
@@ -442,7 +442,7 @@ def _tasks(claim: Reservation, members: Members) -> list[Assignment]:
     return tasks
 
 
-def _misplaced(claim: Reservation, members: Members) -> bool:
+def _misplaced(claim: Reservation, members: GangPods) -> bool:
     spare = Counter(claim.nodes)
     spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
     return min(spare.values()) < 0

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.scenario.collectives import Kind
 
 MAX_BYTES = 256 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
@@ -99,7 +99,7 @@ def read_traces(path: Path) -> list[Trace]:
         If the file cannot be read, is damaged, unpacks to more than `MAX_BYTES`, or has no
         collectives or none with times.
     """
-    with naming(path):
+    with error_context(path):
         try:
             with path.open("rb") as stream:
                 raw = _unpacked(stream, path.suffix in {".gz", ".tgz"})
@@ -111,7 +111,7 @@ def read_traces(path: Path) -> list[Trace]:
                 for member in files:
                     stored = files.extractfile(member)
                     if stored is not None:
-                        with naming(member.name):
+                        with error_context(member.name):
                             traces += _read(_unpacked(stored, member.name.endswith(".gz")))
         except OSError as error:
             raise InputError(f"cannot be read ({error.strerror})") from None

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_text
 from metronome_opt.kubernetes.fields import Field
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
@@ -40,7 +40,7 @@ def read_fabric(path: Path) -> dict[str, Way] | None:
     if suffix in {".yaml", ".yml", ".json"} or not path.is_file():
         return None
     text = read_text(path)
-    with naming(path):
+    with error_context(path):
         if suffix == ".csv":
             return _read_table(text)
         return _read_slurm(text) if suffix == ".conf" or _SLURM.search(text) else None
@@ -196,7 +196,7 @@ def _of_slurm(topologies: Sequence[Field]) -> dict[str, Way]:
         for item in (chosen / kind / items).items():
             above, nodes = (item / name).text(), _names(item / "nodes")
             wiring.add(item.position, above, nodes, _names(item / "children"))
-    with naming(chosen.where):
+    with error_context(chosen.where):
         return wiring.ways()
 
 
@@ -218,7 +218,7 @@ def _of_topograph(model: Field) -> dict[str, Way]:
     for item in (model / "blocks").items():
         wiring.add(item.position, (item / "switch").text(alone), _held(item))
     wiring.add(model.where, alone, chain(*left.values()))
-    with naming(model.where):
+    with error_context(model.where):
         return {node: () if way == (alone,) else way for node, way in wiring.ways().items()}
 
 

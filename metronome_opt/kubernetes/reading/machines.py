@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metronome_opt.errors import InputError, counted, first_few, quote
+from metronome_opt.errors import InputError, first_few, pluralise, quote
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.names import DEFAULT_GROUP
@@ -26,7 +26,7 @@ _BACKGROUND = f"{DEFAULT_GROUP}/background"  # traffic of others on the interfac
 
 
 @dataclass(frozen=True)
-class Choices:
+class ImportOptions:
     """Settings that the objects of a cluster do not state."""
 
     name: str = "cluster"  # of the scenario
@@ -63,7 +63,7 @@ class Machine:
         return not closed and all(status.value == "True" for status in ready)
 
 
-def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:
+def read_machines(objects: Objects, choices: ImportOptions, notes: list[str]) -> dict[str, Machine]:
     """Return the nodes that have GPUs and whose interfaces are known, by name.
 
     Without any Node the capacities say which machines there are. What is left out is appended to
@@ -96,7 +96,7 @@ def read_machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
-            f"{counted(len(without), 'node')} ({first_few(without)}) left out, without an "
+            f"{pluralise(len(without), 'node')} ({first_few(without)}) left out, without an "
             "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
     return machines
@@ -167,7 +167,7 @@ def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[st
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    choices: Choices,
+    choices: ImportOptions,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
@@ -182,7 +182,7 @@ def cluster_document(
     above_none = [name for name in machines if name not in tree.rack_of]
     if tree.racks and above_none:
         notes.append(
-            f"{counted(len(above_none), 'node')} ({first_few(above_none)}) below no switch: "
+            f"{pluralise(len(above_none), 'node')} ({first_few(above_none)}) below no switch: "
             "nothing limits what they send but their interfaces"
         )
     links = dict(link for machine in machines.values() for link in machine.interfaces)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt.errors import InputError, counted, first_few, quote, sanitize
+from metronome_opt.errors import InputError, first_few, pluralise, quote, sanitize
 from metronome_opt.files.records import dump_document
 from metronome_opt.kubernetes.fields import KubernetesObject
 from metronome_opt.kubernetes.files import dump_objects
@@ -19,13 +19,13 @@ from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, LeftOut, read_jobs
 from metronome_opt.kubernetes.reading.machines import (
-    Choices,
+    ImportOptions,
     Machine,
     cluster_document,
     read_machines,
 )
 from metronome_opt.kubernetes.reading.tree import Way
-from metronome_opt.scenario.build import Problem, build_scenario, spread
+from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
 from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec
 from metronome_opt.scenario.cluster_input import find_room, room_of
 from metronome_opt.scenario.nodes import Resources
@@ -47,7 +47,7 @@ class ImportedCluster:
     def summary(self) -> str:
         """A line on its size."""
         kinds = (("nodes", "node"), ("racks", "rack"), ("links", "link"))
-        counts = [counted(len(self.document.get(field, ())), name) for field, name in kinds]
+        counts = [pluralise(len(self.document.get(field, ())), name) for field, name in kinds]
         return f"a cluster without jobs: {', '.join(counts)}"
 
     def text(self, suffix: str = ".yaml") -> str:
@@ -62,7 +62,7 @@ class ImportedCluster:
 class Imported(ImportedCluster):
     """A scenario that was made of a cluster's objects."""
 
-    problem: Problem
+    problem: PlacedInstance
 
     @property
     def summary(self) -> str:
@@ -71,11 +71,11 @@ class Imported(ImportedCluster):
         sizes = {"node": self.document["cluster"]["nodes"]}
         sizes |= {"link": instance.links, "job": instance.jobs}
         running = sum("nodes" in job for job in self.document["jobs"])
-        counts = ", ".join(counted(len(items), name) for name, items in sizes.items())
+        counts = ", ".join(pluralise(len(items), name) for name, items in sizes.items())
         return f"{counts}, {running} of them running"
 
 
-def make_cluster(objects: Objects, choices: Choices) -> ImportedCluster:
+def make_cluster(objects: Objects, choices: ImportOptions) -> ImportedCluster:
     """Make a cluster file of the nodes of a cluster, where no objects are of jobs.
 
     Raises
@@ -90,7 +90,7 @@ def make_cluster(objects: Objects, choices: Choices) -> ImportedCluster:
     return _cluster(machines, has, choices, notes)
 
 
-def make_fabric(ways: Mapping[str, Way], choices: Choices) -> ImportedCluster:
+def make_fabric(ways: Mapping[str, Way], choices: ImportOptions) -> ImportedCluster:
     """Make a cluster file of nodes that are alike, by the switches above each.
 
     Raises
@@ -116,7 +116,7 @@ def make_fabric(ways: Mapping[str, Way], choices: Choices) -> ImportedCluster:
 def _cluster(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    choices: Choices,
+    choices: ImportOptions,
     notes: list[str],
 ) -> ImportedCluster:
     tree = cluster_document(machines, has, choices, notes)
@@ -126,7 +126,7 @@ def _cluster(
     return ImportedCluster({**head, **tree}, _short(notes))
 
 
-def _machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str, Machine]:
+def _machines(objects: Objects, choices: ImportOptions, notes: list[str]) -> dict[str, Machine]:
     machines = read_machines(objects, choices, notes)
     if not machines:
         raise InputError(
@@ -136,7 +136,7 @@ def _machines(objects: Objects, choices: Choices, notes: list[str]) -> dict[str,
     return machines
 
 
-def make_scenario(objects: Objects, choices: Choices) -> Imported:
+def make_scenario(objects: Objects, choices: ImportOptions) -> Imported:
     """Make a scenario of a cluster's objects.
 
     Raises
@@ -241,7 +241,10 @@ def _fitting(
 
 
 def _build(
-    cluster: Mapping[str, Any], jobs: Sequence[ImportedJob], choices: Choices, notes: list[str]
+    cluster: Mapping[str, Any],
+    jobs: Sequence[ImportedJob],
+    choices: ImportOptions,
+    notes: list[str],
 ) -> Imported:
     """Build what was read: only with their periods known do offsets find their place."""
     document = {
@@ -269,7 +272,7 @@ def _short(notes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _set_offsets(
-    problem: Problem, jobs: Sequence[ImportedJob], slot_ms: int, notes: list[str]
+    problem: PlacedInstance, jobs: Sequence[ImportedJob], slot_ms: int, notes: list[str]
 ) -> bool:
     """Give jobs with claims the offsets at which they run; return whether there are any."""
     slot_us, moved = 1000 * slot_ms, []
@@ -286,7 +289,7 @@ def _set_offsets(
     return any("current_offset_ms" in job.entry for job in jobs)
 
 
-def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> Problem:
+def _problem_of(document: Mapping[str, Any], jobs: Sequence[ImportedJob]) -> PlacedInstance:
     """Build a scenario; faults of a job name the object that it came from."""
     try:
         # Only the periods of jobs that run matter: where others will run is for `solve` to choose.

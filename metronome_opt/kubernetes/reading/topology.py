@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from metronome_opt.errors import first_few, naming
+from metronome_opt.errors import error_context, first_few
 from metronome_opt.kubernetes.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
 from metronome_opt.kubernetes.objects import Objects
@@ -81,7 +81,7 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mappin
                 notes.append(f"{member.position}: there is no {kind.value} {first_few(lacking)}")
             below = "nodes" if kind.value == "Node" else "switches"
             wiring.add(member.position, above.name, **{below: names})
-    with naming("HyperNodes"):
+    with error_context("HyperNodes"):
         return wiring.ways()
 
 

@@ -39,7 +39,7 @@ _PERSIST = 2  # checks in a row in which a difference has to be there before it 
 
 
 @dataclass(frozen=True)
-class Question:
+class SlotReview:
     """Claims in force, of jobs that use links, that are to be decided about."""
 
     claims: Mapping[str, Reservation]
@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SlotDecision:
     """A decision about slots.
 
     Attributes
@@ -73,7 +73,7 @@ class Answer:
     fault: str | None = None
 
 
-class Rephased(NamedTuple):
+class ReviewOutcome(NamedTuple):
     """Outcome of a decision.
 
     Attributes
@@ -126,7 +126,7 @@ class Monitor:
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
 
-    def next(self, state: ClusterState) -> Question | None:
+    def next(self, state: ClusterState) -> SlotReview | None:
         """Return what is to be decided now; None if nothing is due."""
         self.follow(state)
         now = self._clock()
@@ -172,7 +172,7 @@ class Monitor:
 
     # ------------------------------------------------------------------ deciding
 
-    def ask(self, state: ClusterState, *, measured: bool) -> Question | None:
+    def ask(self, state: ClusterState, *, measured: bool) -> SlotReview | None:
         """Return what is to be decided about the claims in force; None if no job uses a link."""
         self.follow(state)
         now = self._clock()
@@ -182,7 +182,7 @@ class Monitor:
         claims = {job: claim for job, claim in state.claims.items() if state.flows(job)}
         if not claims:
             return None
-        return Question(
+        return SlotReview(
             claims,
             instance_of(state, claims),
             state.cluster.hyperperiod,
@@ -192,7 +192,7 @@ class Monitor:
             measured,
         )
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: SlotReview) -> SlotDecision:
         """Decide; without measurements if they cannot be read."""
         claims, now_s, slot_ms = question.claims, question.at_s, question.instance.slot_ms
         seen: Mapping[str, Observation | str] = {}
@@ -218,7 +218,9 @@ class Monitor:
         decision = self._decide(question, observations)
         return replace(decision, observations=seen, fault=fault)
 
-    def _decide(self, question: Question, observations: Mapping[str, Observation]) -> Answer:
+    def _decide(
+        self, question: SlotReview, observations: Mapping[str, Observation]
+    ) -> SlotDecision:
         """Return a decision after comparing claims with observations.
 
         Jobs and links that are concerned are decided about in any case, and at once: a job has
@@ -258,9 +260,9 @@ class Monitor:
         for job, claim in changed.items():
             why += _changes(claims[job], claim, slot_ms)
         reason = "; ".join(filter(None, (*why, slots.why)))
-        return Answer(changed, reason or _nothing(differences))
+        return SlotDecision(changed, reason or _nothing(differences))
 
-    def _resting(self, question: Question) -> set[str]:
+    def _resting(self, question: SlotReview) -> set[str]:
         """Return the jobs beside one that was moved not long ago, which are left alone."""
         since_s, resting = question.at_s - _PAUSE_S, set()
         for part in components(question.instance):
@@ -271,14 +273,16 @@ class Monitor:
 
     # ------------------------------------------------------------------ changing the state
 
-    def put_back(self, question: Question) -> None:
+    def put_back(self, question: SlotReview) -> None:
         """Have a question that could not be answered asked again."""
         self._concerned |= question.concerned
 
-    def apply(self, state: ClusterState, question: Question, answer: Answer) -> Rephased:
+    def apply(
+        self, state: ClusterState, question: SlotReview, answer: SlotDecision
+    ) -> ReviewOutcome:
         """Apply a decision if the gangs that it is about are as they were."""
         self.follow(state)
-        unchanged = Rephased(0, answer.reason, answer.fault)
+        unchanged = ReviewOutcome(0, answer.reason, answer.fault)
         if not answer.claims:
             return unchanged
         before = question.claims
@@ -291,7 +295,7 @@ class Monitor:
         moved = [job for job, each in answer.claims.items() if _slots(each) != _slots(before[job])]
         self._notified_s |= dict.fromkeys(moved, now)
         self._moved_s |= dict.fromkeys(moved, now)
-        return Rephased(len(moved), answer.reason, answer.fault)
+        return ReviewOutcome(len(moved), answer.reason, answer.fault)
 
 
 # ------------------------------------------------------------------ claims

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from metronome_opt.allocation import migrations as allocation
-from metronome_opt.allocation.migrations import Move
+from metronome_opt.allocation import migrations
+from metronome_opt.allocation.migrations import Migration
 from metronome_opt.kubernetes.state.placement import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
@@ -16,7 +16,7 @@ from metronome_opt.scenario.spines import Paths
 
 def decide_moves(
     state: ClusterState, cost_s: float | Mapping[str, float], now_s: float
-) -> list[Move]:
+) -> list[Migration]:
     """Decide which jobs move; nothing is changed yet.
 
     Parameters
@@ -36,7 +36,7 @@ def decide_moves(
         occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))
     costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
     costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
-    return allocation.decide_moves(occupancy, costs_ms, kept)
+    return migrations.choose_migrations(occupancy, costs_ms, kept)
 
 
 def reroute(state: ClusterState, now_s: float) -> bool:
@@ -45,11 +45,13 @@ def reroute(state: ClusterState, now_s: float) -> bool:
         return False
     occupancy = occupancy_of(state, now_s)
     changed = occupancy.rerouted(list(occupancy.placed))
-    there = moved(state, {}, {job: placement.paths for job, placement in changed.items()})
+    there = apply_migrations(
+        state, {}, {job: placement.paths for job, placement in changed.items()}
+    )
     return state.revise(there.claims[job] for job in changed)
 
 
-def moved(
+def apply_migrations(
     state: ClusterState,
     places: Mapping[str, Sequence[str]],
     paths: Mapping[str, Paths] | None = None,

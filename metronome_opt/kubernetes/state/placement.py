@@ -14,19 +14,19 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
-from metronome_opt.allocation.admission import Decision, Waiting, decide_starts
-from metronome_opt.allocation.candidates import Room
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.admission import AdmissionDecision, QueuedJob, decide_admissions
+from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
-from metronome_opt.engine.jobs import Pattern
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.state.classes import in_class
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.waiting import NOTICED, Wait, wait_of
+from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_of
 from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
@@ -37,7 +37,7 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
-meetings = cache(Meetings)
+meetings = cache(PairLosses)
 """Slowdowns of pairs of jobs by network, kept from one decision to the next."""
 
 LATE = 0.05
@@ -50,7 +50,7 @@ _REMEMBERED = 4096  # gangs whose iterations are kept from one decision to the n
 
 
 @dataclass(frozen=True)
-class Place:
+class PlacementDecision:
     """The decision where a gang starts; nothing is reserved yet.
 
     Attributes
@@ -109,7 +109,7 @@ def decide(
     waiting: Sequence[tuple[Gang, float]],
     now_s: float | None = None,
     arrivals: Arrivals | None = None,
-) -> Mapping[str, Decision]:
+) -> Mapping[str, AdmissionDecision]:
     """Decide which gangs start, and where: nowhere too slow for the hyperperiod.
 
     Parameters
@@ -126,8 +126,8 @@ def decide(
     for gang, waited_ms in waiting:
         job = replace(_whole(state, gang), is_short=partial(is_short, state, gang))
         arrivals.note(job, 1000 * (now_s or 0.0) - waited_ms)
-        asked.append(Waiting(job, waited_ms))
-    return decide_starts(asked, occupancy_of(state, now_s), arrivals)
+        asked.append(QueuedJob(job, waited_ms))
+    return decide_admissions(asked, occupancy_of(state, now_s), arrivals)
 
 
 def arrivals_of(state: ClusterState) -> Arrivals:
@@ -139,7 +139,7 @@ def arrivals_of(state: ClusterState) -> Arrivals:
     return arrivals
 
 
-def _whole(state: ClusterState, gang: Gang) -> Demand:
+def _whole(state: ClusterState, gang: Gang) -> JobRequest:
     """Return a gang with all its iterations to run."""
     job, count = _demand(state, gang, None), gang.iterations
     return replace(job, length_ms=None if count is None else count * job.best_ms)
@@ -148,10 +148,10 @@ def _whole(state: ClusterState, gang: Gang) -> Demand:
 def place_job(
     state: ClusterState,
     gang: Gang,
-    decision: Decision | None = None,
+    decision: AdmissionDecision | None = None,
     *,
     now_s: float | None = None,
-) -> Place | Wait:
+) -> PlacementDecision | WaitDecision:
     """Return where a gang runs, or that it waits; nothing is reserved yet.
 
     Parameters
@@ -186,14 +186,14 @@ def place_job(
         expected_ms = float(claim.iteration * state.cluster.slot_ms)
     noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
-    return Place(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
+    return PlacementDecision(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
 
 
 def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     """Return the jobs of a state as allocation sees them, on links as they are."""
-    room = Room(_present(state), state.free - state.others, state.up)
+    room = FreeResources(_present(state), state.free - state.others, state.up)
     placed = [
-        Placed(
+        PlacedJob(
             _demand(state, claim.gang, _left_ms(state, claim, now_s)),
             room.on_links(
                 claim.nodes,
@@ -266,17 +266,17 @@ def _present(state: ClusterState) -> Cluster:
 @lru_cache(maxsize=_REMEMBERED)
 def _traffic_of(
     empty: EmptyCluster, gang: Gang, slot_ms: int
-) -> tuple[Callable[[Transport], Pattern], float]:
+) -> tuple[Callable[[Transport], IterationProfile], float]:
     """Return the iteration of a gang at a place, and the length of its best one, in ms."""
 
     @cache
-    def traffic(transport: Transport) -> Pattern:
+    def traffic(transport: Transport) -> IterationProfile:
         # On a link that has failed it would take for ever.
         transport = transport._replace(rate=max(Fraction(1), transport.rate))
         if gang.step is None:
-            pattern = Pattern.of_job(gang.job({}), slot_ms)
+            pattern = IterationProfile.of_job(gang.job({}), slot_ms)
         else:
-            pattern = Pattern.of_iteration(gang.step.at(transport), gang.jitter)
+            pattern = IterationProfile.of_iteration(gang.step.at(transport), gang.jitter)
         return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
     places = empty.transports(gang.tasks, gang.each, gang.allreduce)
@@ -284,9 +284,9 @@ def _traffic_of(
     return traffic, min([traffic(place).alone_ms for place in places] or [own])
 
 
-def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> Demand:
+def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequest:
     traffic, best_ms = _traffic_of(state.cluster.empty, gang, state.cluster.slot_ms)
-    return Demand(
+    return JobRequest(
         name=gang.name,
         tasks=gang.tasks,
         each=gang.each,

@@ -20,8 +20,8 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    build,
-    read_as,
+    parse_record,
+    read_document_as,
     refuse,
 )
 from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Job, Phase
@@ -32,7 +32,7 @@ from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.iteration import divisor_from
 from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
-from metronome_opt.scenario.scenario_file import DescribedJob, Folder, Sources, in_folder
+from metronome_opt.scenario.scenario_file import Folder, JobSpec, Sources, in_folder
 from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"
@@ -61,7 +61,7 @@ class Gang(Record):
     most_racks
         How many racks it may span; None for any number.
     max_network_cost
-        As in `DescribedJob`.
+        As in `JobSpec`.
     iterations
         Number of its iterations; None if it is not known when it ends.
     jitter
@@ -301,7 +301,7 @@ class NodeChanged(Record):
     up: bool
 
 
-Event = Annotated[
+StateEvent = Annotated[
     Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
 ]
 """Anything that changes a cluster."""
@@ -310,7 +310,7 @@ Event = Annotated[
 # ------------------------------------------------------------------ files that ask for a place
 
 
-class JobFile(DescribedJob):
+class JobFile(JobSpec):
     """A job as a scenario describes it, by its traffic in ms or by its model.
 
     Parameters
@@ -338,7 +338,9 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
 
     Errors name the file, the place and the value.
     """
-    return read_as(path, lambda document: request(document, cluster, folder=Path(path).parent))
+    return read_document_as(
+        path, lambda document: request(document, cluster, folder=Path(path).parent)
+    )
 
 
 def read_job(path: str | Path) -> Gang | JobFile:
@@ -346,13 +348,13 @@ def read_job(path: str | Path) -> Gang | JobFile:
 
     Errors are as of `read_request`.
     """
-    return read_as(path, lambda document: _described(document, Path(path).parent))
+    return read_document_as(path, lambda document: _described(document, Path(path).parent))
 
 
 def _described(document: Mapping[str, Any], folder: Path) -> Gang | JobFile:
     if {"model", "traffic", "workers"} & set(document):
-        return build(JobFile, in_folder(document, folder), JOB_FORMAT)
-    return build(Gang, document, JOB_FORMAT)
+        return parse_record(JobFile, in_folder(document, folder), JOB_FORMAT)
+    return parse_record(Gang, document, JOB_FORMAT)
 
 
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.allocation.migrations import Move
-from metronome_opt.errors import InputError, naming
-from metronome_opt.kubernetes.state.moves import decide_moves, moved
+from metronome_opt.allocation.migrations import Migration
+from metronome_opt.errors import InputError, error_context
+from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import at_place
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -19,7 +19,7 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
 
@@ -35,21 +35,21 @@ def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = 
     with Store(folder) as store:
         state = store.state
     with suppress(InputError):
-        state = moved(state, places or {})
-    with naming(folder):
+        state = apply_migrations(state, places or {})
+    with error_context(folder):
         return scenario_of(state)
 
 
-def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Move]]:
+def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
     """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
     with Store(folder) as store:
         moves = decide_moves(store.state, cost_s, now_s)
-        there = moved(
+        there = apply_migrations(
             store.state,
             {move.job: move.after.nodes for move in moves},
             {move.job: move.after.paths for move in moves},
         )
-    with naming(folder):
+    with error_context(folder):
         return scenario_of(there), moves
 
 
@@ -165,8 +165,8 @@ def take_over(state: ClusterState, schedule: Schedule) -> bool:
         If the schedule is false, is not of this state, there is no room at its places, or a period
         does not divide the hyperperiod.
     """
-    there = moved(state, schedule.places or {}, schedule.paths)
-    problem, faults = judge(scenario_of(there), schedule)
+    there = apply_migrations(state, schedule.places or {}, schedule.paths)
+    problem, faults = verify_placed(scenario_of(there), schedule)
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InputError(f"{faults[0]}{more}; solve the state anew")

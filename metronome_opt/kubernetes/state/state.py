@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import explain
 from metronome_opt.kubernetes.state.records import (
     CapacityChanged,
-    Event,
     Gang,
     NodeChanged,
     Reservation,
     Reserved,
     Revised,
+    StateEvent,
     Unreserved,
 )
 from metronome_opt.scenario.cluster_file import ClusterSpec
@@ -64,7 +64,7 @@ class ClusterState:
         for link in cluster.links:
             _check_size(link.name, link.capacity)
         self.cluster = cluster
-        self.note: Callable[[Event], None] = lambda _: None
+        self.note: Callable[[StateEvent], None] = lambda _: None
         self.claims: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
@@ -100,7 +100,7 @@ class ClusterState:
         """Return the flows of a claim on links."""
         gang = claim.gang
         paths = self.cluster.steer(claim.job, claim.paths)
-        with naming(claim.job):
+        with error_context(claim.job):
             return self.cluster.placement(
                 claim.nodes, gang.allreduce, each=gang.each.gpus, paths=paths
             )
@@ -198,7 +198,7 @@ class ClusterState:
         self.apply(NodeChanged(node=node, up=up))
         return True
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StateEvent) -> None:
         """Check an event, note it, and apply it.
 
         Raises
@@ -211,7 +211,7 @@ class ClusterState:
         self.note(event)
         self._change(event)
 
-    def check(self, event: Event) -> None:
+    def check(self, event: StateEvent) -> None:
         """Raise an `InputError` of one line if an event cannot happen."""
         try:  # records are validated when they are made, but not when copied with changes
             type(event).model_validate(event.model_dump(warnings=False))
@@ -322,7 +322,7 @@ class ClusterState:
 
     # ------------------------------------------------------------------ carrying out
 
-    def _change(self, event: Event) -> None:
+    def _change(self, event: StateEvent) -> None:
         match event:
             case Reserved(claim=claim):
                 self.take(claim)

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Self
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import make_folder, staged
 from metronome_opt.files.journal import Journal
-from metronome_opt.files.records import Name, NonNegative, Record, dump_document, read_as
-from metronome_opt.kubernetes.state.records import Event
+from metronome_opt.files.records import Name, NonNegative, Record, dump_document, read_document_as
+from metronome_opt.kubernetes.state.records import StateEvent
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.scenario.cluster_file import ClusterSpec
@@ -25,7 +25,7 @@ class _Entry(Record):
 
     cluster: Name
     sequence: NonNegative
-    event: Event
+    event: StateEvent
 
 
 class Store:
@@ -59,7 +59,7 @@ class Store:
         self._journal = Journal(self._path, _Entry, resume=True)
         try:
             _sync(self._path.parent)
-            self.state = read_as(
+            self.state = read_document_as(
                 self._snapshot,
                 lambda document: restore(StateSnapshot.from_dict(document)),
                 max_bytes=_MAX_BYTES,
@@ -104,7 +104,7 @@ class Store:
             before = entry.sequence
             if before < known:
                 continue
-            with naming(where):
+            with error_context(where):
                 self.state.apply(entry.event)
         if before is not None and before < known:
             self._clear()  # the process was killed after a snapshot, and before it did this
@@ -152,7 +152,7 @@ class Store:
         kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
         down = tuple(node for node in was.down if node in cluster.hosts)
         changes = {"cluster": cluster, "capacities": kept, "down": down}
-        with naming(where):
+        with error_context(where):
             state = restore(was.model_copy(update=changes))
         self._check_whole()
         _write(self._snapshot, state)
@@ -161,7 +161,7 @@ class Store:
         self.state = state
         return True
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: StateEvent) -> None:
         self._check_whole()
         if len(self._journal) >= self._longest:
             self.compact()

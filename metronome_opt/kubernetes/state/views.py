@@ -8,8 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.errors import InputError, format_path, naming
-from metronome_opt.files.records import FrozenDict, FrozenMap, Name, NonNegative, Record, build
+from metronome_opt.errors import InputError, error_context, format_path
+from metronome_opt.files.records import (
+    FrozenDict,
+    FrozenMap,
+    Name,
+    NonNegative,
+    Record,
+    parse_record,
+)
 from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Instance, Link
@@ -48,7 +55,7 @@ class StateSnapshot(Record):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StateSnapshot:
         """Build a snapshot from a document of format ``metronome-state/1``."""
-        return build(cls, data, STATE_FORMAT)
+        return parse_record(cls, data, STATE_FORMAT)
 
 
 def snapshot_of(state: ClusterState) -> StateSnapshot:
@@ -79,13 +86,13 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
     """
     state = ClusterState(snapshot.cluster)
     for index, claim in enumerate(snapshot.claims):
-        with naming(f"claims[{index}]"):
+        with error_context(f"claims[{index}]"):
             state.restore(claim)
     for link, capacity in snapshot.capacities.items():
-        with naming(format_path(["capacities", link])):
+        with error_context(format_path(["capacities", link])):
             state.apply(CapacityChanged(link=link, capacity=capacity))
     for index, node in enumerate(snapshot.down):
-        with naming(f"down[{index}]"):
+        with error_context(f"down[{index}]"):
             state.apply(NodeChanged(node=node, up=False))
     state.sequence = snapshot.sequence
     return state

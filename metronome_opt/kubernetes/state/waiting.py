@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.admission import Decision
+from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.allocation.request import UNKNOWN_MS
-from metronome_opt.errors import counted, first_few
+from metronome_opt.errors import first_few, pluralise
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.kubernetes.state.state import ClusterState, lacking
 from metronome_opt.scenario.cluster import ANY_COST
@@ -20,7 +20,7 @@ NOTICED = 0.005
 _MAX_NAMED = 3
 
 
-class Wait(NamedTuple):
+class WaitDecision(NamedTuple):
     """The decision that a gang waits.
 
     Attributes
@@ -43,11 +43,13 @@ class Wait(NamedTuple):
         return f"{self.cause}; {self.until}" if self.until else self.cause
 
 
-def wait_of(state: ClusterState, gang: Gang, decision: Decision, *, known: bool) -> Wait:
+def wait_of(
+    state: ClusterState, gang: Gang, decision: AdmissionDecision, *, known: bool
+) -> WaitDecision:
     """Return why a gang waits by a decision; `known` says whether the lengths of all jobs are."""
     until = _until(decision, known=known)
     if decision.now is None:
-        return Wait(why_not(state, gang), False, until)
+        return WaitDecision(why_not(state, gang), False, until)
     delays = dict(decision.now.delays)
     mine = delays.pop(gang.name, 0.0)
     worst = sorted(delays.items(), key=lambda each: -each[1])
@@ -55,16 +57,18 @@ def wait_of(state: ClusterState, gang: Gang, decision: Decision, *, known: bool)
     effects = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
     if mine > NOTICED:
         effects.append(f"take {100 * mine:.0f} % longer itself")
-    return Wait(f"would {' and '.join(effects) or 'find a better place later'}", True, until)
+    return WaitDecision(
+        f"would {' and '.join(effects) or 'find a better place later'}", True, until
+    )
 
 
-def _until(decision: Decision, *, known: bool) -> str:
+def _until(decision: AdmissionDecision, *, known: bool) -> str:
     """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
     start = decision.start
     if start is None or (start.after_ms >= UNKNOWN_MS and not known):
         return ""
     count = len(set(start.placement.nodes))
-    nodes = f"{counted(count, 'node')} {'is' if count == 1 else 'are'} free"
+    nodes = f"{pluralise(count, 'node')} {'is' if count == 1 else 'are'} free"
     ms = start.after_ms
     duration = f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
     return f"about {duration} until {nodes}"
@@ -76,7 +80,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     faults = []
     down = np.flatnonzero(~state.up)
     if len(down):
-        faults.append(f"{counted(len(down), 'node')} {verb_of(len(down), 'take')} no tasks")
+        faults.append(f"{pluralise(len(down), 'node')} {verb_of(len(down), 'take')} no tasks")
     full = np.flatnonzero(state.up & (room == 0)).tolist()
     if full:
         spare = (state.free - state.others).clip(0)
@@ -84,7 +88,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
         commonest, count = reasons.most_common(1)[0]
         on = "" if count == len(full) else f"{count} of them: "
         faults.append(
-            f"{counted(len(full), 'node')} {verb_of(len(full), 'lack')} GPUs, CPU or memory "
+            f"{pluralise(len(full), 'node')} {verb_of(len(full), 'lack')} GPUs, CPU or memory "
             f"({on}{commonest})"
         )
     total = sum(room.tolist())
@@ -125,4 +129,4 @@ def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
     on_each = max(1, int(fit))
     units = (" GPUs" if on_each * needs[0] > 1 else " GPU", "m CPU", " MiB of memory")
     free = [f"{n}{unit}" for n, unit in zip((on_each * needs).tolist(), units, strict=True) if n]
-    return f"{counted(-(-tasks // on_each), 'more node')} with {', '.join(free)} free"
+    return f"{pluralise(-(-tasks // on_each), 'more node')} with {', '.join(free)} free"

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-from metronome_opt.errors import InputError, counted
+from metronome_opt.errors import InputError, pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.picture import new_axes
 from metronome_opt.problem.objectives import find_objective
@@ -122,7 +122,7 @@ def _prepare(axes: Axes, front: Front, table: pd.DataFrame) -> None:
         axes.set(**{f"{axis}lim": (low - air, high + air), f"{axis}label": label})
     names = " and ".join(front.objectives)
     complete = "" if front.complete else "\nnot proved complete: there may be further points"
-    count = counted(len(front.points), "point")
+    count = pluralise(len(front.points), "point")
     name = style.shorten(front.instance.name, 40)
     axes.set_title(f"{name}: front of {names}, {count}{complete}")
     axes.grid()

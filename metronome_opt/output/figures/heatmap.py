@@ -15,7 +15,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from metronome_opt.errors import counted
+from metronome_opt.errors import pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
     Drawing,
@@ -138,7 +138,7 @@ def _title(drawing: Drawing, rows: Rows) -> str:
         Fraction(0),
     )
     name = style.shorten(drawing.instance.name, 60)
-    many = counted(sum(rows.alike), "link")
+    many = pluralise(sum(rows.alike), "link")
     return f"{name}: demand on {many}; {style.contention_text(contention)}"
 
 
@@ -170,7 +170,7 @@ def select_rows(instance: Instance) -> Rows:
     slots = next(slots for slots in (common, longest, _MAX_SLOTS) if slots <= _MAX_SLOTS)
     notes = []
     if unused:
-        notes.append(f"{counted(unused, 'unused link')} left out")
+        notes.append(f"{pluralise(unused, 'unused link')} left out")
     if slots < common:
         notes.append(f"the first {milliseconds(instance, slots)} of a longer common hyperperiod")
     return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))
@@ -221,7 +221,7 @@ def plot_overview(
     if link is not None:
         heights.append(_LINK_HEIGHT)
     size = (_COLUMN * len(names), sum(heights) + 0.8)
-    counts = f"{counted(len(instance.jobs), 'job')} on {counted(sum(rows.alike), 'link')}"
+    counts = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(sum(rows.alike), 'link')}"
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
     grid = figure.add_gridspec(len(heights), len(names), height_ratios=heights)
     timelines: list[Axes] = []

@@ -13,7 +13,7 @@ from importlib.resources import files
 from metronome_opt.output.page.data import embedded, page_data
 from metronome_opt.output.page.sources import Point
 from metronome_opt.output.tables import CUSHION_LEGEND
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.verify import comparable_part
 
 # In the order of their imports: each uses only what stands above it.
@@ -39,7 +39,7 @@ _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class) (\w+))", re.MULTILINE)
 
 
-def build_page(problem: Problem, points: Sequence[Point]) -> str:
+def build_page(problem: PlacedInstance, points: Sequence[Point]) -> str:
     """Return the page of one or more schedules as HTML.
 
     Parameters
@@ -63,7 +63,7 @@ def build_page(problem: Problem, points: Sequence[Point]) -> str:
     part, schedule = comparable_part(problem.instance, points[0].schedule)
     if part is not problem.instance and len(points) == 1:
         title += " (gated jobs only)"
-        problem, points = Problem(part), [replace(points[0], schedule=schedule)]
+        problem, points = PlacedInstance(part), [replace(points[0], schedule=schedule)]
     style = read_asset("page.css")
     # One script without imports and exports: browsers load no modules from disk.
     script = "".join(_scoped(name, read_asset(f"js/{name}.js")) for name in MODULES)

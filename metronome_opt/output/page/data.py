@@ -23,13 +23,13 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import relative_gap
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.verify import Evaluation, evaluate
 
 _EXACT = 2**53
 
 
-def page_data(problem: Problem, points: Sequence[Point]) -> dict[str, Any]:
+def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any]:
     """Return what the page is given.
 
     Parameters
@@ -104,7 +104,7 @@ def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
         raise InputError(f"slot_ms: {quote(instance.slot_ms)}: too long for a page to show")
 
 
-def _instance(problem: Problem) -> dict[str, Any]:
+def _instance(problem: PlacedInstance) -> dict[str, Any]:
     instance, where = problem.instance, where_jobs_run(problem.placed)
     positions = {link.name: index for index, link in enumerate(instance.links)}
     return {

@@ -7,17 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import MAX_BYTES, read_document
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.kubernetes.state.scenario import read_state
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
-from metronome_opt.scenario.build import Problem, read_source
+from metronome_opt.scenario.build import PlacedInstance, read_source
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.scenario.workload import data_folder
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -72,7 +72,7 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
 def find_problem(
     points: Sequence[Point],
     given: str | Path | None = None,
-) -> Problem:
+) -> PlacedInstance:
     """Return the problem that schedules solve, after judging all of them.
 
     Parameters
@@ -106,20 +106,20 @@ def find_problem(
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 
-def _judge(points: Sequence[Point], path: str | Path) -> tuple[Problem | None, str | None]:
+def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | None, str | None]:
     """Return what schedules of one placement solve, and what is false of the first false one."""
     places = points[0].schedule.places
     source = read_state(path, places) if Path(path).is_dir() else read_source(path)
-    problem: Problem | None = None
+    problem: PlacedInstance | None = None
     for point in points:
         status = point.schedule.status
         if status in (Status.INFEASIBLE, Status.UNKNOWN):
             return None, f"{point.path}: status: {status}, so there are no offsets to show"
         if problem is None:
-            with naming(path):
-                problem, faults = judge(source, point.schedule)
+            with error_context(path):
+                problem, faults = verify_placed(source, point.schedule)
         else:
-            faults = check(problem.instance, point.schedule)
+            faults = verify_schedule(problem.instance, point.schedule)
         if faults:
             more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
             return problem, f"{point.path}: {faults[0]}{more}"

@@ -13,7 +13,7 @@ from metronome_opt.files.records import Record, check_one
 from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulation.generators.periodic import Periodic
 from metronome_opt.simulation.generators.ring import Ring
-from metronome_opt.simulation.generators.setup import Generator, Setup
+from metronome_opt.simulation.generators.setup import Generator, GeneratorContext
 from metronome_opt.simulation.generators.sweeps import Sweeps
 from metronome_opt.simulation.generators.traces import Trace
 
@@ -21,10 +21,10 @@ __all__ = [
     "Draw",
     "Dynamic",
     "Generator",
+    "GeneratorContext",
     "Given",
     "Periodic",
     "Ring",
-    "Setup",
     "Snapshot",
     "Static",
     "Sweeps",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.iteration import Iteration, Rounded
+from metronome_opt.scenario.iteration import Iteration, SlottedIteration
 from metronome_opt.scenario.job_traffic import in_slots
 from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload
@@ -30,7 +30,7 @@ class Setting(NamedTuple):
 
     def rounded(
         self, workload: Workload, batch: int, slot_ms: int, hyperperiod: int | None
-    ) -> Rounded:
+    ) -> SlottedIteration:
         """Return the same in slots."""
         step = training_step(workload, self.gpus, batch, self.flops)
         return in_slots(step, self.transport, slot_ms, hyperperiod)
@@ -64,7 +64,7 @@ def suitable_batches(
     periods
         The periods that are wanted, in slots; empty for any. Must be hashable.
     """
-    fitted: dict[int, Rounded] = {}
+    fitted: dict[int, SlottedIteration] = {}
     for batch in batches:
         try:
             fitted[batch] = setting.rounded(workload, batch, slot_ms, hyperperiod)

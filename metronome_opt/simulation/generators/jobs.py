@@ -10,20 +10,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, counted, quote
+from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import AllReduce
-from metronome_opt.scenario.scenario_file import RINGS, DescribedJob
+from metronome_opt.scenario.scenario_file import RINGS, JobSpec
 from metronome_opt.simulation.generators.setup import (
     Count,
     Generator,
+    GeneratorContext,
     Load,
     Mix,
     Model,
     Priorities,
     Seconds,
-    Setup,
     Span,
     arriving,
     nodes_by_rack,
@@ -44,9 +44,9 @@ class Given(Generator):
         The jobs, as in a scenario.
     """
 
-    work: Annotated[tuple[DescribedJob, ...], Field(strict=False)]
+    work: Annotated[tuple[JobSpec, ...], Field(strict=False)]
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:  # noqa: ARG002 (as all generators)
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:  # noqa: ARG002 (as all generators)
         """Return the jobs."""
         return self.work
 
@@ -90,7 +90,7 @@ class Snapshot(Generator):
             refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
         return self
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs of the mix in its order."""
         nodes = tuple(node.name for node in setup.cluster.nodes[:2])
         if len(nodes) < 2:
@@ -103,12 +103,12 @@ class Snapshot(Generator):
 
     def _job(
         self,
-        setup: Setup,
+        setup: GeneratorContext,
         index: int,
         member: _Member,
         nodes: tuple[str, ...],
         draw: random.Random,
-    ) -> DescribedJob:
+    ) -> JobSpec:
         model = setup.model(member.model, member.batch)
         alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
         return model.job(
@@ -174,7 +174,7 @@ class Static(Generator):
     priorities: Priorities = (1, 2, 4)
     seconds: Seconds = 300.0
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in the order of the shipped scenario."""
         draw, batches = stream(seed, "jobs"), stream(seed, "batches")
         for _ in range(_ATTEMPTS):
@@ -187,7 +187,7 @@ class Static(Generator):
         raise InputError("workers: the cluster has no room for the jobs; use a larger one")
 
     def _place(
-        self, setup: Setup, draw: random.Random
+        self, setup: GeneratorContext, draw: random.Random
     ) -> dict[str, tuple[int, tuple[str, ...]]] | None:
         """Return priority and nodes of each job; None if one has no room."""
         free = Counter(setup.cluster.gpus_of)
@@ -204,12 +204,12 @@ class Static(Generator):
 
     def _job(
         self,
-        setup: Setup,
+        setup: GeneratorContext,
         name: str,
         model: Model,
         placed: tuple[int, tuple[str, ...]],
         draw: random.Random,
-    ) -> DescribedJob:
+    ) -> JobSpec:
         priority, fragment = placed
         workers = len(fragment)
         nodes = fragment if self.placement == "given" else None
@@ -255,16 +255,16 @@ class Dynamic(Generator):
     iterations: Span = (200, 1000)
     allreduce: AllReduce | None = None
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in order of arrival."""
         if self.workers[1] > setup.gpus:
             raise InputError(
-                f"workers: {self.workers[1]}: the cluster has {counted(setup.gpus, 'GPU')}"
+                f"workers: {self.workers[1]}: the cluster has {pluralise(setup.gpus, 'GPU')}"
             )
         drawn = islice(self._draw(setup, seed), self.count)
         return arriving(list(drawn), self.load * setup.gpus, seed)
 
-    def _draw(self, setup: Setup, seed: int) -> Iterator[tuple[DescribedJob, float]]:
+    def _draw(self, setup: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
         """Yield random jobs without end, each with its GPU-seconds."""
         draw = stream(seed, "jobs")
         classes, batches = stream(seed, "priorities"), stream(seed, "batches")

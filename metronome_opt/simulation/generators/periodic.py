@@ -11,14 +11,14 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.records import Positive
 from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
 from metronome_opt.simulation.generators.setup import (
     Count,
     Generator,
+    GeneratorContext,
     Load,
     Priorities,
-    Setup,
     Span,
     arriving,
     ordered,
@@ -56,7 +56,7 @@ class Periodic(Generator):
     periods: Literal["equal", "harmonic", "free"] = "free"
     busy: Annotated[tuple[Share, Share], Field(strict=False), AfterValidator(ordered)] = (0.2, 0.5)
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in order of arrival."""
         most = sum(count // self.gpus for count in setup.cluster.gpus_of.values())
         if not 2 <= self.workers[0] <= self.workers[1] <= most:
@@ -81,7 +81,7 @@ class Periodic(Generator):
                 "collective": "all-reduce",
                 "bytes": round(rate * sending_ms / (1000 * MEGABIT_PER_BYTE * ring)),
             }
-            job = DescribedJob(
+            job = JobSpec(
                 name="job",
                 traffic=Traffic.model_validate({"period_ms": period_ms, "phases": [phase]}),
                 workers=workers,

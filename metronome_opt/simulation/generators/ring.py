@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, naming
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import Name, Positive
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import DescribedJob
+from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation.generators.setup import (
     Generator,
+    GeneratorContext,
     Seconds,
-    Setup,
     nodes_by_rack,
     published_job,
     stream,
@@ -42,7 +42,7 @@ class Ring(Generator):
     apart: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     seconds: Seconds = 60.0
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in the order of the racks."""
         pairs = list(nodes_by_rack(setup.cluster).values())
         if len(pairs) < 3 or any(len(nodes) < 2 for nodes in pairs):
@@ -50,7 +50,7 @@ class Ring(Generator):
         if self.gpus != 2 * setup.widest:
             raise InputError(f"gpus: {self.gpus}: must be those of two nodes, {2 * setup.widest}")
         table, draw = read_published(self.published), stream(seed, "ring")
-        with naming("model"):
+        with error_context("model"):
             mean = table.step(self.model, self.gpus, None)
         members = []
         for index, nodes in enumerate(pairs):

@@ -20,12 +20,12 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.published import PublishedStep
-from metronome_opt.scenario.scenario_file import GPU_HINT, DescribedJob, Sources, read_scenario
+from metronome_opt.scenario.scenario_file import GPU_HINT, JobSpec, Sources, read_scenario
 from metronome_opt.scenario.workload import HybridParallel, TensorParallel, Workload, data_folder
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 
 Mix = Literal["harmonic", "any", "free"]
-"""Set of batches to draw from; see `Setup.batches`."""
+"""Set of batches to draw from; see `GeneratorContext.batches`."""
 
 T = TypeVar("T", int, float)
 
@@ -42,9 +42,9 @@ class Model:
     batch: int
     source: Workload
 
-    def job(self, name: str, workers: int, batch: int, **fields: Any) -> DescribedJob:
+    def job(self, name: str, workers: int, batch: int, **fields: Any) -> JobSpec:
         """Return a job that trains it."""
-        return DescribedJob(name=name, model=self.name, batch=batch, workers=workers, **fields)
+        return JobSpec(name=name, model=self.name, batch=batch, workers=workers, **fields)
 
     def workers(self, low: int, high: int) -> tuple[int, ...]:
         """Return the numbers of workers that the model can be distributed over.
@@ -69,7 +69,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Setup:
+class GeneratorContext:
     """The cluster and models that jobs are drawn for.
 
     Attributes
@@ -171,7 +171,7 @@ class Setup:
 
 
 def published_job(
-    setup: Setup,
+    setup: GeneratorContext,
     name: str,
     step: PublishedStep,
     rate_mbps: int,
@@ -180,7 +180,7 @@ def published_job(
     arrival_s: float,
     iterations: float,
     jitter: float | None,
-) -> DescribedJob:
+) -> JobSpec:
     """Return a job of so many GPUs with the traffic of a published iteration.
 
     One that fits on a node is one pod. A larger one has pods of as many GPUs as divide its own and
@@ -192,7 +192,7 @@ def published_job(
             "pass faster"
         )
     each = gpus if gpus <= setup.widest else math.gcd(gpus, setup.widest)
-    return DescribedJob(
+    return JobSpec(
         name=name,
         traffic=step.traffic(rate_mbps),
         workers=gpus // each,
@@ -221,9 +221,7 @@ def stream(seed: int, aspect: str) -> random.Random:
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
 
 
-def arriving(
-    drawn: Sequence[tuple[DescribedJob, float]], gpus: float, seed: int
-) -> tuple[DescribedJob, ...]:
+def arriving(drawn: Sequence[tuple[JobSpec, float]], gpus: float, seed: int) -> tuple[JobSpec, ...]:
     """Return jobs by Poisson arrivals, in this order.
 
     They come in the time in which so many GPUs do the work of all. So load, which is arrivals per
@@ -251,7 +249,7 @@ class Generator(Record, ABC):
     """Parameters from which, with a seed, the jobs of a scenario are drawn."""
 
     @abstractmethod
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs; the same parameters, setup and seed give the same ones.
 
         Raises

@@ -6,11 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, naming
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import FrozenMap, Jitter, Name
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import DescribedJob
-from metronome_opt.simulation.generators.setup import Generator, Setup, Span, published_job, stream
+from metronome_opt.scenario.scenario_file import JobSpec
+from metronome_opt.simulation.generators.setup import (
+    Generator,
+    GeneratorContext,
+    Span,
+    published_job,
+    stream,
+)
 
 _MAX_JOBS = 100_000
 
@@ -50,7 +56,7 @@ class Sweeps(Generator):
     iterations: Span = (200, 1000)
     jitter: Jitter = None
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in order of arrival."""
         table = read_published(self.published)
         draw, times = stream(seed, "jobs"), stream(seed, "arrivals")
@@ -59,7 +65,7 @@ class Sweeps(Generator):
         while left:
             size = min(left, draw.choices(sizes, list(self.groups.values()))[0])
             gpus = draw.choices(widths, list(self.gpus.values()))[0]
-            with naming("models"):
+            with error_context("models"):
                 model = draw.choice(self.models or table.models)
                 batch = draw.choice(table.batches(model, gpus))
                 step = table.step(model, gpus, batch)

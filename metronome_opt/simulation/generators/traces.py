@@ -21,11 +21,16 @@ from typing import IO, Annotated, NamedTuple
 
 from pydantic import Field
 
-from metronome_opt.errors import InputError, counted, naming, quote
+from metronome_opt.errors import InputError, error_context, pluralise, quote
 from metronome_opt.files.records import Jitter, Name
 from metronome_opt.scenario.published import Published, PublishedStep, read_published
-from metronome_opt.scenario.scenario_file import DescribedJob
-from metronome_opt.simulation.generators.setup import Generator, Setup, published_job, stream
+from metronome_opt.scenario.scenario_file import JobSpec
+from metronome_opt.simulation.generators.setup import (
+    Generator,
+    GeneratorContext,
+    published_job,
+    stream,
+)
 
 _MAX_ARRIVALS = 1_000_000
 _MAX_LINE = 10_000  # characters
@@ -143,7 +148,7 @@ def read_trace(path: str | Path) -> Sequence[Arrival]:
                 known = "; ".join(", ".join(form) for form in _FORMS)
                 raise InputError(f"{path}: line 1: columns of no known trace; known are {known}")
             for row in rows:
-                with naming(f"{path}: line {rows.line_num}"):
+                with error_context(f"{path}: line {rows.line_num}"):
                     if None in row:
                         raise InputError(f"has more columns than line 1, {len(columns)}")
                     if len(arrivals) >= _MAX_ARRIVALS:
@@ -200,20 +205,20 @@ class Trace(Generator):
     faster: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
     jitter: Jitter = None
 
-    def jobs(self, setup: Setup, seed: int) -> tuple[DescribedJob, ...]:
+    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs of the window of a seed; the last one may have fewer."""
         if self.file is None:
             raise InputError("file: missing; name the trace with --trace FILE")
         table = read_published(self.published)
         room = setup.gpus
-        with naming("file"):
+        with error_context("file"):
             arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= room]
         if not arrivals:
             raise InputError(f"file: {self.file}: no job fits into {room} GPUs")
         windows = -(-len(arrivals) // self.count)
         if seed >= windows and arrivals[0].model is not None:  # else others are drawn
             raise InputError(
-                f"count: {self.count}: {self.file} has {counted(windows, 'window')} of so many "
+                f"count: {self.count}: {self.file} has {pluralise(windows, 'window')} of so many "
                 f"jobs, and seed {seed} asks for one more; ask for fewer seeds or smaller windows"
             )
         first = seed % windows * self.count
@@ -227,17 +232,17 @@ class Trace(Generator):
 
     def _job(
         self,
-        setup: Setup,
+        setup: GeneratorContext,
         name: str,
         arrival: Arrival,
         begin_s: float,
         table: Published,
         choose: Callable[[tuple[str, ...]], str],
-    ) -> DescribedJob:
+    ) -> JobSpec:
         model = arrival.model or choose(table.models)
         step = arrival.step
         if step is None:
-            with naming("published"):
+            with error_context("published"):
                 step = table.step(model, arrival.gpus, arrival.batch)
         if arrival.iterations is not None:
             iterations = float(arrival.iterations)

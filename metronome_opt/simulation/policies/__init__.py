@@ -1,8 +1,7 @@
 """Policies: placement, admission and slots of jobs.
 
-A policy is a subclass of `plain.Default`, and one `Registration`: of ours in the table below, of
-those of other packages in the entry points of the group ``metronome_opt.policies``, each of which
-names a `Registration`. Command line, studies, campaigns and figures know them all by name.
+A policy is a subclass of `baselines.SpreadPolicy`, and one `PolicyEntry`: in the table below, or in
+another package, which names it in an entry point of the group ``metronome_opt.policies``. Command line, studies, campaigns and figures know them all by name.
 
 Keyword-only parameters of the factory are options, which follow the name:
 ``metronome:slots=no:waits=no``. All have one more, ``routing``, as of a `Cluster`.
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
-from metronome_opt.errors import InputError, naming, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import explain
 from metronome_opt.plugins import guarded, load_plugin, plugins
 from metronome_opt.scenario.cluster import Routing
@@ -27,14 +26,14 @@ from metronome_opt.scenario.cluster import Routing
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from metronome_opt.simulation.policies.baselines import Default
+    from metronome_opt.simulation.policies.baselines import SpreadPolicy
 
 _ROUTING = "routing"
 _ENTRY_POINTS = "metronome_opt.policies"
 
 
 @dataclass(frozen=True)
-class Registration:
+class PolicyEntry:
     """Entry in the policy registry.
 
     Attributes
@@ -46,7 +45,7 @@ class Registration:
     """
 
     about: str
-    make: str | Callable[..., Default]
+    make: str | Callable[..., SpreadPolicy]
 
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 # From the practice of clusters to a lower bound.
 _OURS = {
-    "default": ("spread by free GPUs, no network, no shifting", "baselines:Default"),
+    "default": ("spread by free GPUs, no network, no shifting", "baselines:SpreadPolicy"),
     "nearest": (
         "fewest racks, then nodes, as topology-aware schedulers place",
         "baselines:Nearest",
@@ -67,11 +66,11 @@ _OURS = {
     "metronome": ("places and starts by what they cost all jobs", "metronome:Metronome"),
     "ideal": ("a network without contention: the bound", "baselines:Ideal"),
 }
-OURS = {name: Registration(about, f"{__name__}.{at}") for name, (about, at) in _OURS.items()}
+OURS = {name: PolicyEntry(about, f"{__name__}.{at}") for name, (about, at) in _OURS.items()}
 
 
 @cache
-def _registered() -> dict[str, Registration]:
+def _registered() -> dict[str, PolicyEntry]:
     """Return all policies by name; those of other packages do not replace ours."""
     return {
         **{name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()},
@@ -79,17 +78,17 @@ def _registered() -> dict[str, Registration]:
     }
 
 
-def _added(point: EntryPoint) -> Registration:
+def _added(point: EntryPoint) -> PolicyEntry:
     """Return the policy of another package; a broken one is refused when it is used."""
     try:
         registration = load_plugin(point, "policy")
-        if not isinstance(registration, Registration):
+        if not isinstance(registration, PolicyEntry):
             raise InputError(
                 f"policy: {quote(point.name)}: {point.value} must be a Registration; mend or "
                 "remove the package that adds it"
             )
     except InputError as error:
-        return Registration(f"cannot be used ({error})", partial(_refuse, error))
+        return PolicyEntry(f"cannot be used ({error})", partial(_refuse, error))
     return registration
 
 
@@ -115,13 +114,13 @@ def check_policy(text: str) -> None:
         _registration(text)  # which imports no policy
 
 
-def find_policy(text: str, seed: int) -> Default:
+def find_policy(text: str, seed: int) -> SpreadPolicy:
     """Return a policy by name and options; an `InputError` lists those that are known."""
-    with naming("policy"):
+    with error_context("policy"):
         make, options = _factory(text)
     routing = options.pop(_ROUTING, None)
     with guarded(f"policy {text}", foreign=is_plugin(text)):
-        policy: Default = make(seed, **options)
+        policy: SpreadPolicy = make(seed, **options)
     policy.routing = routing or policy.routing
     return policy
 
@@ -131,13 +130,13 @@ def is_plugin(text: str) -> bool:
     return text.partition(":")[0] not in OURS
 
 
-def _registration(name: str) -> Registration:
+def _registration(name: str) -> PolicyEntry:
     if name not in _registered():
         raise InputError(f"{quote(name)} is not known; choose from {', '.join(_registered())}")
     return _registered()[name]
 
 
-def _factory(text: str) -> tuple[Callable[..., Default], dict[str, Any]]:
+def _factory(text: str) -> tuple[Callable[..., SpreadPolicy], dict[str, Any]]:
     """Return the factory of a policy, and the options that the text states."""
     name, *stated = text.split(":")
     make: Any = _registration(name).make

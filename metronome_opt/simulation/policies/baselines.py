@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import distance
-from metronome_opt.allocation.occupancy import Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
+from metronome_opt.allocation.candidates import network_cost
+from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.engine.conditions import Growth
-from metronome_opt.engine.jobs import Lateness, Slot
+from metronome_opt.engine.jobs import LatePolicy, WindowSchedule
 from metronome_opt.scenario.cluster import Routing
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulation.policies.common_periods import ContentionGroup
-from metronome_opt.simulation.state import Order, Running, SimState, TrainingJob
+from metronome_opt.simulation.state import JobInstruction, RunningJob, SimState, TrainingJob
 from metronome_opt.solvers.cassini import shifts_of
 from metronome_opt.verify import evaluate
 
@@ -24,7 +24,7 @@ _DRIFT = Fraction(1, 20)  # of a period: deviation that CASSINI does not correct
 _EFFORT = 1  # rounds of its search on each link
 
 
-class Default:
+class SpreadPolicy:
     """Spreads tasks by free GPUs, ignores the network, and shifts no job; the base of all others.
 
     Attributes
@@ -40,7 +40,7 @@ class Default:
     contends = True
     growth: Growth | None = None
     routing: Routing | None = None
-    _meetings: Meetings | None = None
+    _meetings: PairLosses | None = None
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -95,9 +95,9 @@ class Default:
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         if self._meetings is None:
-            self._meetings = Meetings(state.sharing)
+            self._meetings = PairLosses(state.sharing)
         placed = [
-            Placed(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+            PlacedJob(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
         return Occupancy(state.room, placed, self._meetings)
@@ -106,7 +106,12 @@ class Default:
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""
         return True
 
-    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
+    def plan(
+        self,
+        state: SimState,  # noqa: ARG002
+        came: Sequence[int],  # noqa: ARG002
+        left: Sequence[RunningJob],  # noqa: ARG002
+    ) -> list[JobInstruction]:
         """Return instructions to jobs after some came, which run already, and some left.
 
         A job that came and has no order begins at once; others without an order go on as before.
@@ -118,7 +123,7 @@ class Default:
         return {}
 
 
-class Nearest(Default):
+class Nearest(SpreadPolicy):
     """Puts tasks on the fewest racks, then the fewest nodes; knows nothing of traffic.
 
     So topology-aware scheduling in Kueue, Volcano and KAI places them.
@@ -129,7 +134,7 @@ class Nearest(Default):
         return state.room.nearest(job.demand)
 
 
-class Balanced(Default):
+class Balanced(SpreadPolicy):
     """Puts tasks where links are overbooked least at peak; of equals, on the nearest nodes.
 
     It balances load and knows nothing of time.
@@ -140,23 +145,23 @@ class Balanced(Default):
         load, capacities = state.load(), state.room.cluster.capacities
 
         def cost(placement: Placement) -> tuple[Fraction, tuple[int, ...]]:
-            peak = Running(job, placement).peak
+            peak = RunningJob(job, placement).peak
             booked = (
                 Fraction(load[link] + flows * peak, capacities[link])
                 for link, flows in placement.links.items()
             )
-            return max([Fraction(1), *booked]), distance(placement)
+            return max([Fraction(1), *booked]), network_cost(placement)
 
         return min(self.candidates(job, state), key=cost, default=None)
 
 
-class Ideal(Default):
+class Ideal(SpreadPolicy):
     """The default on a network without contention: a bound for all policies."""
 
     contends = False
 
 
-class Exclusive(Default):
+class Exclusive(SpreadPolicy):
     """Reserves the bandwidth of every burst for as long as its job runs.
 
     A job waits until its peak fits on all links that it crosses. Of the placements where it does,
@@ -167,7 +172,7 @@ class Exclusive(Default):
         """Return the placement of minimum network cost whose bandwidth is free."""
         load, places = state.load(), self.candidates(job, state)
         fitting = [place for place in places if _fits(job, place, state, load)]
-        return min(fitting, key=distance, default=None)
+        return min(fitting, key=network_cost, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Return True if its bandwidth is free."""
@@ -175,14 +180,14 @@ class Exclusive(Default):
 
 
 def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
-    peak = Running(job, placement).peak
+    peak = RunningJob(job, placement).peak
     return all(
         load.get(link, 0) + flows * peak <= state.room.cluster.capacities[link]
         for link, flows in placement.links.items()
     )
 
 
-class Cassini(Default):
+class Cassini(SpreadPolicy):
     """Takes the placement whose links are most compatible on average, and shifts the jobs there.
 
     Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
@@ -205,21 +210,23 @@ class Cassini(Default):
             self.candidates(job, state, _CANDIDATES),
             key=lambda placement: (
                 *_incompatibility(job, placement, state),
-                distance(placement),
+                network_cost(placement),
             ),
             default=None,
         )
 
-    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
+    def plan(
+        self, state: SimState, came: Sequence[int], left: Sequence[RunningJob]
+    ) -> list[JobInstruction]:
         """Shift all jobs around those that came, and around those that left."""
         orders = []
         for members in state.changed(came, left):
             shifted = _shift(state, ContentionGroup.of(state, members))
-            orders += [shifted.get(i, Order(i, None, state.can_start(i))) for i in members]
+            orders += [shifted.get(i, JobInstruction(i, None, state.can_start(i))) for i in members]
         return orders
 
 
-def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, Order]:
+def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, JobInstruction]:
     """Return orders by index; none if shifts do not make the jobs compatible."""
     if rivals is None:
         return {}
@@ -233,8 +240,8 @@ def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, Order]:
     starts = rivals.starts([shifts[job.name] for job in jobs])
     for member, job, start in zip(rivals.members, jobs, starts, strict=True):
         period_ms = float(job.period * rivals.instance.slot_ms)
-        slot = Slot(period_ms, float(_DRIFT * period_ms), Lateness.HOLD, group)
-        orders[member] = Order(member, slot, start)
+        slot = WindowSchedule(period_ms, float(_DRIFT * period_ms), LatePolicy.HOLD, group)
+        orders[member] = JobInstruction(member, slot, start)
     return orders
 
 
@@ -244,7 +251,7 @@ def _incompatibility(
     """Return whether the affinity graph has a cycle, and 1 minus the mean score."""
     if not placement.links:
         return False, Fraction(0)
-    with state.trying(Running(job, placement)):
+    with state.trying(RunningJob(job, placement)):
         rivals = ContentionGroup.of(state, state.around(job.index))
         if rivals is None or job.index not in rivals.members:
             return False, Fraction(0)

@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from metronome_opt.allocation.admission import Waiting, decide_starts
-from metronome_opt.allocation.migrations import decide_moves
-from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, Placed
-from metronome_opt.allocation.pair_losses import Meetings
-from metronome_opt.allocation.request import Demand
+from metronome_opt.allocation.admission import QueuedJob, decide_admissions
+from metronome_opt.allocation.migrations import choose_migrations
+from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, PlacedJob
+from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.allocation.slots.plan import Plan
@@ -28,20 +28,26 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import Lateness, Pattern, Slot
+from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.simulation.policies.baselines import Default
+from metronome_opt.simulation.policies.baselines import SpreadPolicy
 from metronome_opt.simulation.policies.common_periods import best_shift, group_instance
 from metronome_opt.simulation.policies.transport import GROWTH
-from metronome_opt.simulation.state import SLOT_MS, Order, Running, SimState, TrainingJob
+from metronome_opt.simulation.state import (
+    SLOT_MS,
+    JobInstruction,
+    RunningJob,
+    SimState,
+    TrainingJob,
+)
 from metronome_opt.solvers.budget import Budget
 
 _MAX_LOSS = float(MAX_LOSS)
 _FIRST_SEED = 300_000  # that no search uses
 
 
-class Metronome(Default):
+class Metronome(SpreadPolicy):
     """Lets `allocation` decide where a job runs and when it starts, and `slowdown` its slots.
 
     Parameters
@@ -103,8 +109,8 @@ class Metronome(Default):
         for job in waiting:
             demand, arrival_ms = self._demand(job), 1000 * job.work.arrival_s
             self._arrivals.note(demand, arrival_ms)
-            asked.append(Waiting(demand, state.now - arrival_ms))
-        decisions = decide_starts(
+            asked.append(QueuedJob(demand, state.now - arrival_ms))
+        decisions = decide_admissions(
             asked, self.occupancy(state), self._arrivals, self._seed, may_wait=self._waits
         )
         for job in waiting:
@@ -127,23 +133,23 @@ class Metronome(Default):
             if index in self._windows and free.isdisjoint(each.placement.links)
         }
         costs = {each.job.name: cost_ms for _, each in running if each.job.work.nodes is None}
-        moves = decide_moves(self.occupancy(state), costs, kept)
+        moves = choose_migrations(self.occupancy(state), costs, kept)
         return {move.job: move.after for move in moves}
 
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         if self._meetings is None:
-            self._meetings = Meetings(
+            self._meetings = PairLosses(
                 self._network or state.sharing, classes=state.room.cluster.traffic_classes
             )
         placed = [
-            Placed(self._demand(each.job, state.left_ms(index)), each.placement)
+            PlacedJob(self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         ]
         candidates = CANDIDATES if self._places else 1
         return Occupancy(state.room, placed, self._meetings, candidates)
 
-    def _demand(self, job: TrainingJob, left_ms: float | None = None) -> Demand:
+    def _demand(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
         """Return a job as it is known, of which so much is left; all of it if None."""
         length = job.demand.length_ms if left_ms is None else left_ms
         if self._lengths == "unknown" or length is None:
@@ -152,7 +158,9 @@ class Metronome(Default):
             length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
         return replace(job.demand, length_ms=length)
 
-    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:
+    def plan(
+        self, state: SimState, came: Sequence[int], left: Sequence[RunningJob]
+    ) -> list[JobInstruction]:
         """Gate or classify the jobs around those that came and left, where they gain by it."""
         if not self._slots:
             return []
@@ -164,7 +172,7 @@ class Metronome(Default):
             order for members in state.changed(came, left) for order in self._decide(state, members)
         ]
 
-    def _decide(self, state: SimState, members: Sequence[int]) -> Iterator[Order]:
+    def _decide(self, state: SimState, members: Sequence[int]) -> Iterator[JobInstruction]:
         """Yield orders to those of some jobs whose windows or class change."""
         group = _Group(state, tuple(members), self._windows, self._classes)
         plan = self._chosen(group)
@@ -180,13 +188,13 @@ class Metronome(Default):
             if period is not None:
                 start = group.start_ms(index, offset, period)
                 self._windows[index] = period, start
-                slot = Slot(
+                slot = WindowSchedule(
                     period_ms=float(period * SLOT_MS),
                     cushion_ms=FIRST_CUSHION * period * SLOT_MS,
-                    lateness=Lateness.YIELD,
+                    lateness=LatePolicy.YIELD,
                     bursts_ms=group.bursts_ms(index),
                 )
-            yield Order(index, slot, start, traffic_class)
+            yield JobInstruction(index, slot, start, traffic_class)
 
     def _chosen(self, group: _Group) -> Plan:
         """Return the plan of a group: as it is, unless another gains more than the change costs."""
@@ -249,7 +257,7 @@ class _Group:
         )
 
     @cached_property
-    def patterns(self) -> Mapping[str, Pattern]:
+    def patterns(self) -> Mapping[str, IterationProfile]:
         """The iterations of jobs of as many bursts in slots, with their jitter."""
         running = {str(index): self.state.running[index].pattern for index in self.members}
         return {

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import Pattern, Runner
+from metronome_opt.engine.jobs import EngineJob, IterationProfile
 from metronome_opt.simulation.policies.baselines import Nearest
-from metronome_opt.simulation.state import Order, Running, SimState
+from metronome_opt.simulation.state import JobInstruction, RunningJob, SimState
 
 GROWTH = Growth(slope=4.0, intercept=0.25)
 _ORDERS = 10  # topological orders that are divided into levels
@@ -73,7 +73,12 @@ class Crux(Nearest):
         super().__init__(seed)
         self._levels = levels
 
-    def plan(self, state: SimState, came: Sequence[int], left: Sequence[Running]) -> list[Order]:  # noqa: ARG002
+    def plan(
+        self,
+        state: SimState,
+        came: Sequence[int],  # noqa: ARG002
+        left: Sequence[RunningJob],  # noqa: ARG002
+    ) -> list[JobInstruction]:
         """Classify all jobs anew."""
         traffic = {index: _on_slowest_link(state, index) for index in state.running}
         if not traffic:
@@ -94,28 +99,30 @@ class Crux(Nearest):
         )
         levels = divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
         classes = dict(zip(ranked, (self._levels - 1 - level for level in levels), strict=True))
-        return [Order(i, None, state.can_start(i), classes.get(i, 0)) for i in state.running]
+        return [
+            JobInstruction(i, None, state.can_start(i), classes.get(i, 0)) for i in state.running
+        ]
 
 
-def _on_slowest_link(state: SimState, index: int) -> Pattern:
+def _on_slowest_link(state: SimState, index: int) -> IterationProfile:
     """Return the iteration of a job if its slowest link carries 1 Mbit/s."""
     placed = state.running[index]
     capacities = state.room.cluster.capacities
     flows = (Fraction(count, capacities[link]) for link, count in placed.placement.links.items())
     share, pattern = max(flows, default=Fraction(0)), placed.pattern
-    return Pattern(
+    return IterationProfile(
         pattern.compute,
         tuple(share * volume for volume in pattern.volume),
         tuple(share * rate for rate in pattern.rate),
     )
 
 
-def _sending(pattern: Pattern) -> Fraction:
+def _sending(pattern: IterationProfile) -> Fraction:
     return sum(pattern.volume, Fraction(0))
 
 
 @lru_cache(maxsize=4096)
-def first_gain(job: Pattern, reference: Pattern) -> float:
+def first_gain(job: IterationProfile, reference: IterationProfile) -> float:
     """Return what a job gains if it goes first, over what a reference job gains if it does.
 
     A gain is what more of a link of 1 Mbit/s a job uses than if the other one went first; times its
@@ -130,9 +137,9 @@ def first_gain(job: Pattern, reference: Pattern) -> float:
     return round(max(0.0, gain) / max(_EXACT, other), 9)
 
 
-def _used(first: Pattern, second: Pattern) -> tuple[float, float]:
+def _used(first: IterationProfile, second: IterationProfile) -> tuple[float, float]:
     """Return what two jobs use of a link of 1 Mbit/s that serves one of them first."""
-    jobs = [Runner("first", first, traffic_class=1), Runner("second", second)]
+    jobs = [EngineJob("first", first, traffic_class=1), EngineJob("second", second)]
     engine = Engine({"link": 1.0}, jobs)
     for index in range(2):
         engine.enter(index, {"link": 1})

@@ -20,7 +20,7 @@ import numpy as np
 from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork, spread
 from metronome_opt.solvers.cost_network.tables import SMALL, tabulate
 from metronome_opt.solvers.kernels.compiled_instance import Ints
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _STEPS = (2**12, 2**16, 2**20)
 _ROUNDS = 6
@@ -47,7 +47,7 @@ class Eliminated:
 
 
 def eliminate(
-    search: Search, network: CostNetwork, max_cells: int, max_left: int
+    search: SolverRun, network: CostNetwork, max_cells: int, max_left: int
 ) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
@@ -113,7 +113,7 @@ def _cells_left(network: CostNetwork, job: int) -> float:
 
 
 def _without(
-    search: Search, network: CostNetwork, job: int
+    search: SolverRun, network: CostNetwork, job: int
 ) -> tuple[CostNetwork, Eliminated] | None:
     """Return the network without a job, and how the job is decided; None if there is no time."""
     mine = [cost for cost in network.costs if job in cost.scope]
@@ -144,7 +144,7 @@ def _without(
     return smaller, Eliminated(job, scope, domains, choice)
 
 
-def shrink(search: Search, network: CostNetwork, max_cells: int) -> CostNetwork:
+def shrink(search: SolverRun, network: CostNetwork, max_cells: int) -> CostNetwork:
     """Make tables, small ones first: each cuts down the domains that the next are made over.
 
     The bound is raised on the way. Ends early when the search does.
@@ -178,7 +178,7 @@ def _fitting(network: CostNetwork, max_cells: int) -> list[int]:
     return [smallest] if cells[smallest] <= min(max_cells, 2 * max_cells - made) else []
 
 
-def prune(search: Search, network: CostNetwork) -> CostNetwork:
+def prune(search: SolverRun, network: CostNetwork) -> CostNetwork:
     """Take out cells and offsets that are in no better schedule, until none is left.
 
     If there is no better schedule at all, the slack of what is returned is negative.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, Ints
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, Ints
 
 Cells = NDArray[np.signedinteger[Any]]
 
@@ -106,7 +106,7 @@ class CostNetwork:
         What a link costs, if it is something else than contention.
     """
 
-    compiled: Compiled
+    compiled: CompiledInstance
     scale: Fraction
     domains: tuple[Ints, ...]
     costs: tuple[Cost, ...]

@@ -12,13 +12,13 @@ import numpy as np
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, Ints, compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, Ints, compile_instance
 from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.presolve.orbits import Orbits, orbits
 from metronome_opt.solvers.proof import link_bound
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 SMALL = 2**16
 """Cells of a table that is made in no time."""
@@ -26,7 +26,7 @@ _LARGEST = 2**62
 
 
 def build(
-    search: Search, *, limit: Fraction | None = None, rotations_alike: bool = True
+    search: SolverRun, *, limit: Fraction | None = None, rotations_alike: bool = True
 ) -> CostNetwork:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
@@ -86,14 +86,14 @@ def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Int
     )
 
 
-def rotated_incumbent(search: Search) -> list[int]:
+def rotated_incumbent(search: SolverRun) -> list[int]:
     """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
     instance = search.instance
     named = _orbits(instance).rotate(search.named() or instance.unshifted)
     return [named[job.name] for job in instance.jobs]
 
 
-def scale_of(compiled: Compiled) -> Fraction:
+def scale_of(compiled: CompiledInstance) -> Fraction:
     """Return a number, as large as is easily seen, of which every contention is a multiple."""
     steps = [
         Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
@@ -106,7 +106,7 @@ def scale_of(compiled: Compiled) -> Fraction:
     )
 
 
-def tabulate(search: Search, network: CostNetwork, position: int) -> CostNetwork:
+def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetwork:
     """Return the network with a table of the cost at `position`, a link that has none.
 
     If the search is stopped meanwhile, the network is returned as it is.
@@ -128,7 +128,11 @@ def tabulate(search: Search, network: CostNetwork, position: int) -> CostNetwork
 
 
 def contention_cells(
-    search: Search, compiled: Compiled, link: int, domains: Sequence[Ints], scale: Fraction
+    search: SolverRun,
+    compiled: CompiledInstance,
+    link: int,
+    domains: Sequence[Ints],
+    scale: Fraction,
 ) -> Ints | None:
     """Return what a link costs at all combinations of its users' offsets, None if stopped.
 
@@ -167,7 +171,7 @@ def contention_cells(
     return scaled // step * (factor if worst else 0)
 
 
-def _fill(search: Search, compiled: Compiled, domains: Sequence[Ints]) -> Ints | None:
+def _fill(search: SolverRun, compiled: CompiledInstance, domains: Sequence[Ints]) -> Ints | None:
     """Return the scaled cost of a single link at all combinations of its users' offsets.
 
     None if the search is stopped.
@@ -269,7 +273,7 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNet
     return replace(cost, low=cost.low + rise, singles=tuple(singles))
 
 
-def max_contention(compiled: Compiled) -> Fraction:
+def max_contention(compiled: CompiledInstance) -> Fraction:
     """Return what no schedule's contention exceeds, in weight * Mbit/s."""
     jobs = compiled.instance.jobs
     return Fraction(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Job
-from metronome_opt.solvers.kernels.compiled_instance import Compiled
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance
 from metronome_opt.solvers.layers import MAX_ENTRIES, Layer, ModelTooLargeError, layers_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TimeIndexed:
     Parameters
     ----------
     compiled
-        The instance with its shared links; units are those of `Compiled`.
+        The instance with its shared links; units are those of `CompiledInstance`.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class TimeIndexed:
     base = 0
     cutoff: int | None = None
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: CompiledInstance) -> None:
         self._compiled = compiled
         self._instance = compiled.instance
         self._common = math.lcm(*(link.hyperperiod for link in compiled.links))

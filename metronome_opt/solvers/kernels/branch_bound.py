@@ -148,7 +148,7 @@ def _sort_children(tree: Tree) -> None:
 
 
 @kernel
-def grow(search: TreeSearch, budget: int) -> None:
+def expand_tree(search: TreeSearch, budget: int) -> None:
     """Expand up to `budget` nodes, or until the tree is done."""
     tree = search.tree
     counters = tree.counters[0]

@@ -92,7 +92,7 @@ class DemandState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledInstance:
     """An instance made ready for the kernels.
 
     Attributes
@@ -128,7 +128,7 @@ class Compiled:
         return Fraction(scaled * self.unit, int(self.tables.jobs["scale"][job]))
 
 
-def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compiled:
+def compile_instance(instance: Instance, *, common_scale: bool = False) -> CompiledInstance:
     """Turn an instance into arrays.
 
     Parameters
@@ -184,7 +184,7 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
         phases=np.array(phases, dtype=_PHASE),
         uses=np.array(uses, dtype=_USE),
     )
-    return Compiled(instance, unit, links, tables)
+    return CompiledInstance(instance, unit, links, tables)
 
 
 def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:

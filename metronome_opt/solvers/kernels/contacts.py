@@ -20,7 +20,7 @@ import networkx as nx
 import numpy as np
 
 from metronome_opt.problem.instance import Job
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, Ints
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, Ints
 
 
 class Contacts(NamedTuple):
@@ -34,7 +34,7 @@ class Contacts(NamedTuple):
     component: Ints  # per job, which part of the graph of possible contacts it belongs to
 
 
-def contacts_of(compiled: Compiled) -> Contacts:
+def contacts_of(compiled: CompiledInstance) -> Contacts:
     """Return the contacts of an instance."""
     jobs = compiled.instance.jobs
     edges = [_edges(job) for job in jobs]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.compiling import inner, kernel
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, DemandState, Ints
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
 FOUND = 0
@@ -26,7 +26,7 @@ REFUTED = 1
 EXHAUSTED = 2
 
 
-class Descent(NamedTuple):
+class DepthFirstState(NamedTuple):
     """State of the search, which can be left and resumed."""
 
     state: DemandState
@@ -44,8 +44,8 @@ class Descent(NamedTuple):
 
 
 def start_descent(
-    compiled: Compiled, component: Ints, domain: Ints, alike: Ints, starts: Ints
-) -> Descent:
+    compiled: CompiledInstance, component: Ints, domain: Ints, alike: Ints, starts: Ints
+) -> DepthFirstState:
     """Return a search that has placed the jobs that are fixed, and does not know the room yet.
 
     Parameters
@@ -62,7 +62,7 @@ def start_descent(
     """
     jobs = compiled.instance.jobs
     count, longest = len(jobs), max(job.period for job in jobs)
-    descent = Descent(
+    descent = DepthFirstState(
         state=compiled.empty(),
         depth=np.zeros(1, dtype=np.int64),
         order=np.full(count + 1, -1, dtype=np.int64),
@@ -84,7 +84,7 @@ def start_descent(
 
 
 @kernel
-def descend(descent: Descent, nodes: int) -> int:
+def descend(descent: DepthFirstState, nodes: int) -> int:
     """Go on for so many placements; return FOUND, REFUTED or EXHAUSTED.
 
     The offsets are those of `descent` if they are found.
@@ -122,7 +122,7 @@ def descend(descent: Descent, nodes: int) -> int:
 
 
 @inner
-def _take(descent: Descent, depth: int) -> None:
+def _take(descent: DepthFirstState, depth: int) -> None:
     """Take away the job that was placed at a depth."""
     job = descent.order[depth]
     put_job(descent.state, job, descent.offsets[job], REMOVE)
@@ -140,7 +140,7 @@ def _tightest(room: Ints) -> int:
 
 
 @inner
-def _list_candidates(descent: Descent, depth: int, job: int) -> None:
+def _list_candidates(descent: DepthFirstState, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
     cost, _ = scored(descent.state, job)
     for above in range(depth):
@@ -160,7 +160,7 @@ def _list_candidates(descent: Descent, depth: int, job: int) -> None:
 
 
 @inner
-def _look_ahead(descent: Descent, depth: int, job: int) -> bool:
+def _look_ahead(descent: DepthFirstState, depth: int, job: int) -> bool:
     """Count the offsets that are left to the jobs that one meets; return whether all have some."""
     jobs = descent.state.tables.jobs
     room, domain = descent.room[depth + 1], descent.domain[depth + 1]
@@ -190,7 +190,7 @@ def _meet(state: DemandState, one: int, other: int) -> bool:
 
 
 @kernel
-def room_of(descent: Descent, job: int) -> int:
+def room_of(descent: DepthFirstState, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed, -1 if it is itself."""
     if descent.offsets[job] >= 0:
         return -1

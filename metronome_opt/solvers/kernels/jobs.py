@@ -16,7 +16,7 @@ from metronome_opt.solvers.kernels.burst_costs import (
     fold,
     roomiest_offset,
 )
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, DemandState, Ints
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 
 # Not literal numbers, for each of which numba would compile a function anew.
 ADD: Any = np.int64(1)
@@ -189,7 +189,7 @@ def link_sums(state: DemandState, sums: Ints) -> None:
         sums[link] = total
 
 
-def contention(compiled: Compiled, state: DemandState) -> Fraction:
+def contention(compiled: CompiledInstance, state: DemandState) -> Fraction:
     """Return the contention of what is placed, exact, in weight * Mbit/s."""
     sums = np.zeros(len(compiled.links), dtype=np.int64)
     link_sums(state, sums)
@@ -202,7 +202,7 @@ def contention(compiled: Compiled, state: DemandState) -> Fraction:
     )
 
 
-def state_of(compiled: Compiled, offsets: Iterable[int] | Ints) -> DemandState:
+def state_of(compiled: CompiledInstance, offsets: Iterable[int] | Ints) -> DemandState:
     """Return the state with all jobs at the given offsets (in the order of the instance)."""
     state = compiled.empty()
     for job, offset in enumerate(offsets):

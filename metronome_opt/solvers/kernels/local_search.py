@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.compiling import inner, kernel
 from metronome_opt.solvers.kernels.burst_costs import first_offset
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, DemandState, Ints
+from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
 Floats = NDArray[np.float64]
@@ -147,7 +147,7 @@ class Walk(NamedTuple):
     kicks: Kicks
 
 
-def neighbours_of(compiled: Compiled) -> Neighbours:
+def neighbours_of(compiled: CompiledInstance) -> Neighbours:
     """Return the neighbours of every job of an instance."""
     jobs = compiled.instance.jobs
     used = {job for link in compiled.links for job in link.jobs}

@@ -27,7 +27,7 @@ _TO_EXPAND = -1
 _NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all others
 
 
-class Few(NamedTuple):
+class RotationSearch(NamedTuple):
     """State of the search for the best rotations of some jobs."""
 
     # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
@@ -47,7 +47,9 @@ class Few(NamedTuple):
     number: Ints  # how many each job has
 
 
-def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], rotation: int) -> Few:
+def start_rotations(
+    allowed: Sequence[Sequence[int]], offsets: Sequence[int], rotation: int
+) -> RotationSearch:
     """Return a search for rotations; the first nodes find some, one node more than jobs.
 
     Parameters
@@ -66,7 +68,7 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
-    few = Few(
+    few = RotationSearch(
         counters=table(3),
         job=table(size),
         best=table(len(allowed)),
@@ -89,13 +91,13 @@ def start_rotations(allowed: Sequence[Sequence[int]], offsets: Sequence[int], ro
     return few
 
 
-def is_done(few: Few) -> bool:
+def is_done(few: RotationSearch) -> bool:
     """Return whether the best way is known."""
     return bool(few.counters[_DEPTH] < 0)
 
 
 @kernel
-def try_offsets(state: DemandState, few: Few, nodes: int) -> int:
+def try_offsets(state: DemandState, few: RotationSearch, nodes: int) -> int:
     """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
 
     The state is that of all other jobs and of what is placed.
@@ -121,7 +123,7 @@ def try_offsets(state: DemandState, few: Few, nodes: int) -> int:
 
 
 @inner
-def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
+def _go_down(state: DemandState, few: RotationSearch, offset: int, value: int) -> None:
     depth = few.counters[_DEPTH]
     job = few.job[depth]
     few.offset[depth] = offset
@@ -133,7 +135,7 @@ def _go_down(state: DemandState, few: Few, offset: int, value: int) -> None:
 
 
 @inner
-def _go_up(state: DemandState, few: Few) -> None:
+def _go_up(state: DemandState, few: RotationSearch) -> None:
     depth = few.counters[_DEPTH]
     # Among equals the first job is chosen: so those that wait are in their order again.
     for position in range(depth, few.counters[_COUNT] - 1):
@@ -145,7 +147,7 @@ def _go_up(state: DemandState, few: Few) -> None:
 
 
 @inner
-def _expand(state: DemandState, few: Few) -> None:
+def _expand(state: DemandState, few: RotationSearch) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
     counters = few.counters
     depth = counters[_DEPTH]
@@ -183,7 +185,7 @@ def _expand(state: DemandState, few: Few) -> None:
 
 
 @inner
-def _choose(few: Few, depth: int, chosen: int) -> None:
+def _choose(few: RotationSearch, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
     job = few.job[chosen]
     for position in range(chosen, depth, -1):  # the others keep their order
@@ -192,7 +194,7 @@ def _choose(few: Few, depth: int, chosen: int) -> None:
 
 
 @inner
-def _different(few: Few, depth: int, job: int, period: int) -> Ints:
+def _different(few: RotationSearch, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
     domain = np.gcd(few.rotation[depth], period)
     count = np.searchsorted(few.allowed[job, : few.number[job]], domain)

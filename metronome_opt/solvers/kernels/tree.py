@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, DemandState, Ints, Rows
+from metronome_opt.solvers.kernels.compiled_instance import (
+    CompiledInstance,
+    DemandState,
+    Ints,
+    Rows,
+)
 from metronome_opt.solvers.kernels.contacts import Contacts
 from metronome_opt.solvers.kernels.jobs import link_sums, put_job, score_use
 
@@ -104,7 +109,7 @@ class TreeSearch(NamedTuple):
 
 
 def start_tree(
-    compiled: Compiled,
+    compiled: CompiledInstance,
     contacts: Contacts,
     offsets: Ints,
     value: int,
@@ -197,7 +202,7 @@ def start_tree(
     return TreeSearch(state, contacts, tree)
 
 
-def _interchangeable(compiled: Compiled, free: Bools) -> Ints:
+def _interchangeable(compiled: CompiledInstance, free: Bools) -> Ints:
     """Return, per job, the free one before it with the same bursts, weight and links, or -1."""
     alike = np.full(len(free), -1, dtype=np.int64)
     before: dict[tuple[object, ...], int] = {}

@@ -33,7 +33,7 @@ from metronome_opt.solvers.kernels.jobs import contention, put_job, score_job, s
 from metronome_opt.solvers.multiobjective.weighting import can_rotate, weigh
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.registry import LAYERED
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
 Offsets = tuple[int, ...]
@@ -125,7 +125,7 @@ class Costs:
         ``objective = units * step``, by name.
     """
 
-    def __init__(self, search: Search, traffic: Fraction, names: Sequence[str]) -> None:
+    def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:
         self.search = search
         self.group: Instance = search.instance
         self._rotated_alike = can_rotate(names)

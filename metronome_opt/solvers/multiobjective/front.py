@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Front:
     objectives: tuple[str, ...]
     points: tuple[Schedule, ...]
     complete: bool
-    stop: Stop
+    stop: StopReason
     runtime_s: float
     notes: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.objectives import CUSHION, DEFAULT_ORDER, SLOWDOWN, STRETCH, check_names
-from metronome_opt.problem.result import Event, Level, Stop
+from metronome_opt.problem.result import Level, ProgressEvent, StopReason
 from metronome_opt.solvers.arguments import Exact, exact
 from metronome_opt.solvers.registry import SOLVERS, Solver
 
@@ -72,9 +72,9 @@ class Solution:
     stretch: dict[str, int] = field(default_factory=dict)
     levels: list[Level] = field(default_factory=list)
     bound: Fraction | None = None
-    stop: Stop = Stop.FINISHED
+    stop: StopReason = StopReason.FINISHED
     build_s: float = 0.0
-    trajectory: tuple[Event, ...] = ()
+    trajectory: tuple[ProgressEvent, ...] = ()
     notes: list[str] = field(default_factory=list)
 
 

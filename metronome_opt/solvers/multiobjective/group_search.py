@@ -22,7 +22,7 @@ from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _MAX_ROTATIONS = 100_000
 
@@ -32,7 +32,7 @@ Join = Callable[[Sequence[dict[str, int]]], dict[str, int]]
 
 
 def group(
-    search: Search, traffic: Fraction, names: Sequence[str]
+    search: SolverRun, traffic: Fraction, names: Sequence[str]
 ) -> tuple[tuple[Costs, ...], Join]:
     """Return the smallest groups that can be decided separately.
 
@@ -61,7 +61,7 @@ def group(
 
 
 @dataclass(frozen=True)
-class Answer:
+class GroupResult:
     """The schedule of a group.
 
     Attributes
@@ -83,7 +83,7 @@ def minimise(
     *,
     cushion: int = 0,
     start: Offsets | None = None,
-) -> Answer:
+) -> GroupResult:
     """Return the schedule with the minimum weighted sum of objectives, others within limits.
 
     Parameters
@@ -112,20 +112,20 @@ def minimise(
         archive = Archive([networks[0].limit], held=held)
         proved = Nondominated(costs.search, archive, len(limits) + 1).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
-        return Answer(start, proved=False)
-    return Answer(archive.points[0][1] if archive.points else start, proved)
+        return GroupResult(start, proved=False)
+    return GroupResult(archive.points[0][1] if archive.points else start, proved)
 
 
-def _by_contention(costs: Costs, prices: Mapping[str, int]) -> Answer:
+def _by_contention(costs: Costs, prices: Mapping[str, int]) -> GroupResult:
     """Minimise a sum of layered objectives as the contention of other weights."""
     instance, _ = weigh(costs.group, costs.per_bandwidth(prices))
-    search: Search | None = None
+    search: SolverRun | None = None
     with suppress(CostTooLargeError):
         search = costs.search.below(instance)
         auto.run(search)
     if search is None or search.best is None:
-        return Answer(None, proved=False)
-    return Answer(search.best, search.proved)
+        return GroupResult(None, proved=False)
+    return GroupResult(search.best, search.proved)
 
 
 def without_contention(costs: Costs, slots: int) -> Offsets | None:

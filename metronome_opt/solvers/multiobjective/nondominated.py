@@ -29,7 +29,7 @@ from metronome_opt.solvers.multiobjective.relations import (
     TooManyRowsError,
     relations,
 )
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 Values = tuple[int, ...]
 _STEPS = (2**12, 2**16, 2**20)  # cells of a table, small ones first
@@ -127,7 +127,7 @@ class Nondominated:
         How many of the costs make one row better than another; the others only bound.
     """
 
-    def __init__(self, search: Search, archive: Archive, criteria: int) -> None:
+    def __init__(self, search: SolverRun, archive: Archive, criteria: int) -> None:
         self._search = search.below(search.instance)  # its bounds mean nothing
         self._archive = archive
         self._criteria = criteria

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, MIXTURE, find_objective, normal, traffic
-from metronome_opt.problem.result import Event, Level, Result, Stop
+from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments, interrupt_stops
 from metronome_opt.solvers.contention import solve_contention
@@ -21,7 +21,7 @@ from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, c
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
 from metronome_opt.solvers.multiobjective.goals import Goal, Solution
 from metronome_opt.solvers.multiobjective.group_search import (
-    Answer,
+    GroupResult,
     descend,
     group,
     keeps,
@@ -29,7 +29,7 @@ from metronome_opt.solvers.multiobjective.group_search import (
     without_contention,
 )
 from metronome_opt.solvers.multiobjective.weighting import find_layered, is_layered, weigh
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
@@ -68,7 +68,7 @@ class _AtPeriods:
             for position, name in enumerate(names):
                 self._level(name, last=position == len(names) - 1)
         if all(level.proved for level in self._solution.levels):
-            self._solution.stop = Stop.PROVED
+            self._solution.stop = StopReason.PROVED
         # Levels that are not proved may have improved with later ones.
         self._solution.levels = [
             level
@@ -85,7 +85,7 @@ class _AtPeriods:
     @property
     def _ended(self) -> bool:
         """Return True if the present schedule is to be returned."""
-        return self._solution.stop in (Stop.INTERRUPTED, Stop.RULE, Stop.ERROR)
+        return self._solution.stop in (StopReason.INTERRUPTED, StopReason.RULE, StopReason.ERROR)
 
     # ---------------------------------------------------------------- levels
 
@@ -110,13 +110,13 @@ class _AtPeriods:
 
     def _announce(self, name: str) -> None:
         """Notify the callback that a level begins; end everything if it asks for that."""
-        event = Event(self._arguments.budget.elapsed, None, None, name)
+        event = ProgressEvent(self._arguments.budget.elapsed, None, None, name)
         if (
             not self._ended
             and self._arguments.callback is not None
             and self._arguments.callback(event)
         ):
-            self._solution.stop = Stop.RULE
+            self._solution.stop = StopReason.RULE
 
     def _is_ideal(self, name: str) -> bool:
         """Return whether the schedule has none of an objective, so that none is better."""
@@ -151,7 +151,7 @@ class _AtPeriods:
         factor = None if first is None else scale * find_layered(first).share(self._base)
         listener = self._arguments.callback
 
-        def scaled(event: Event) -> Event:
+        def scaled(event: ProgressEvent) -> ProgressEvent:
             return replace(
                 event,
                 incumbent=_scaled(event.incumbent, factor),
@@ -184,7 +184,7 @@ class _AtPeriods:
 
         if not solution.levels or total(result.offsets) < total(solution.offsets):
             solution.offsets = dict(result.offsets)
-        if solution.stop in (Stop.FINISHED, Stop.PROVED):  # an earlier cut remains
+        if solution.stop in (StopReason.FINISHED, StopReason.PROVED):  # an earlier cut remains
             solution.stop = result.stop
         solution.build_s += result.build_s
         if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
@@ -215,7 +215,7 @@ class _AtPeriods:
         """Optimise an objective with what is held; return whether that is proved."""
         if self._ended:
             return False
-        search = Search(
+        search = SolverRun(
             self._instance,
             time_limit=self._arguments.budget.fraction(share).remaining,
             seed=self._arguments.seed,
@@ -227,11 +227,11 @@ class _AtPeriods:
             except KeyboardInterrupt:
                 search.interrupt()
                 proved = False
-        if not proved or search.stop is Stop.INTERRUPTED:
+        if not proved or search.stop is StopReason.INTERRUPTED:
             self._solution.stop = search.stop
         return proved
 
-    def _improve(self, search: Search, name: str) -> bool:
+    def _improve(self, search: SolverRun, name: str) -> bool:
         names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
         every, join = group(search, self._base, names)
         before = self._solution.offsets
@@ -312,14 +312,14 @@ class _AtPeriods:
                 limited = True
         return proved
 
-    def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> Answer:
+    def _with_cushion(self, costs: Costs, slots: int, start: Offsets) -> GroupResult:
         """Return any schedule that has a cushion and keeps what is held."""
         limits = self._limits(costs, start)
         held = any(is_layered(level.name) for level in self._solution.levels)
         if not held or not costs.units("latency", start):  # there may be no contention at all
             easy = without_contention(costs, slots)
             if easy is not None and keeps(costs, easy, limits):
-                return Answer(easy, proved=True)
+                return GroupResult(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
 
 

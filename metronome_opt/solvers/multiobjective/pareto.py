@@ -19,7 +19,7 @@ import numpy as np
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import BY_NAME, CUSHION, STRETCH, check_names, traffic
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
     Arguments,
@@ -48,7 +48,7 @@ from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.multiobjective.stretching import front_stretched
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.registry import find_solver
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
 _END = 0.5  # of the time that is left, at most, for an end of a front
@@ -94,7 +94,7 @@ def pareto(
         names,
         tuple(_schedule(arguments, names[0], each, bound, cushion_slots) for each in kept),
         complete,
-        Stop.PROVED if complete else budget.stop,
+        StopReason.PROVED if complete else budget.stop,
         budget.elapsed,
         () if complete else ("the front may have more points: not all was proved in time",),
     )
@@ -159,7 +159,7 @@ def _front(
     proved = True
     for order in (names, names[::-1]):
         end = solve_offsets(replace(arguments, budget=whole.fraction(_END)), make_goal(order))
-        if end.stop is Stop.INTERRUPTED:
+        if end.stop is StopReason.INTERRUPTED:
             whole.interrupt()
         ends.append(end.offsets)
         proved = proved and all(level.proved for level in end.levels)
@@ -170,7 +170,7 @@ def _front(
         if order == names and whole.stopped:
             proved = False
             break
-    search = Search(
+    search = SolverRun(
         instance,
         time_limit=whole.remaining,
         seed=arguments.seed,
@@ -196,7 +196,7 @@ def _front(
         )
         event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
         if callback is not None and callback(event):
-            whole.end(Stop.RULE)
+            whole.end(StopReason.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
     return [join([part for part, _ in each.parts]) for each in whole_front], proved
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, STRETCH, find_objective, traffic
-from metronome_opt.problem.result import Event, Level, Stop
+from metronome_opt.problem.result import Level, ProgressEvent, StopReason
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.arguments import Arguments, interrupt_stops
 from metronome_opt.solvers.budget import Budget
@@ -31,7 +31,7 @@ from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.multiobjective.periods import list_choices, price_of, stretched
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.solvers.run import Search
+from metronome_opt.solvers.run import SolverRun
 
 _NO_LIMIT = Fraction(10**12)
 """More slots than any burst can grow."""
@@ -67,7 +67,7 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
 
     def notify(*_: object) -> None:
         if arguments.callback is not None:
-            search.end_if(arguments.callback(Event(whole.elapsed, None, None, STRETCH)))
+            search.end_if(arguments.callback(ProgressEvent(whole.elapsed, None, None, STRETCH)))
 
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=_count_stretches)
@@ -95,7 +95,7 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
         stretch=stretch,
         levels=levels,
         bound=levels[0].value if proved else None,
-        stop=Stop.PROVED if proved else whole.stop,
+        stop=StopReason.PROVED if proved else whole.stop,
         notes=notes,
     )
 
@@ -159,13 +159,13 @@ class _StretchSearch:
     def end_if(self, wanted: bool | None) -> None:
         """End if a callback asks for it."""
         if wanted:
-            self.arguments.budget.end(Stop.RULE)
+            self.arguments.budget.end(StopReason.RULE)
 
     def values(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
     ) -> Values:
         """Return the objectives of a schedule in their order, to be minimised."""
-        search = Search(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
+        search = SolverRun(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
         costs = Costs(search, traffic(self.original), self.names)
         order = tuple(offsets[job.name] for job in search.instance.jobs)
         return tuple(
@@ -216,7 +216,7 @@ class _StretchSearch:
         """Add the best schedule at some stretches; return whether no better one is missing."""
         price = price_of(part, stretch)
 
-        def is_enough(event: Event) -> bool:
+        def is_enough(event: ProgressEvent) -> bool:
             return budget.stopped or (
                 event.bound is not None and is_worse(self._low(price, event.bound), candidates)
             )
@@ -231,7 +231,7 @@ class _StretchSearch:
             make_goal(self.at_periods),
             self.original,
         )
-        if solved.stop is Stop.INTERRUPTED:
+        if solved.stop is StopReason.INTERRUPTED:
             budget.interrupt()
         values = self.values(part, solved.offsets, stretch)
         closed = all(level.proved for level in solved.levels) or is_worse(
@@ -256,7 +256,7 @@ class _StretchSearch:
 
 
 def _greedy(instance: Instance) -> dict[str, int]:
-    search = Search(instance, time_limit=None, seed=0, workers=1)
+    search = SolverRun(instance, time_limit=None, seed=0, workers=1)
     greedy.run(search)
     return search.named() or dict(instance.unshifted)
 

@@ -16,7 +16,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.problem.instance import Instance, Job, Phase
 from metronome_opt.problem.result import Result
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 
 ALTERNATING = network(*(job(name, 40, (0, 7, 100), (20, 7, 100), jitter=0.01) for name in "ab"))
@@ -62,7 +62,7 @@ def gated_jobs(result: Result) -> str:
 def assert_sound(result: Result) -> None:
     """Assert what holds of every result."""
     instance, schedule = result.instance, result.schedule
-    assert check(instance, schedule) == ()
+    assert verify_schedule(instance, schedule) == ()
     assert schedule.first == "slowdown"
     assert schedule.expected_ms is not None
     assert schedule.lower_bound is not None

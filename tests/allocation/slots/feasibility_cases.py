@@ -10,7 +10,11 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.allocation.slots.feasibility_problem import FitDecision, Reason, at_periods
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityDecision,
+    Reason,
+    at_periods,
+)
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 
@@ -130,7 +134,10 @@ def check_offsets(
 
 
 def check_decision(
-    instance: Instance, periods: Mapping[str, int], found: FitDecision, cushion_slots: int = 0
+    instance: Instance,
+    periods: Mapping[str, int],
+    found: FeasibilityDecision,
+    cushion_slots: int = 0,
 ) -> None:
     """Check offsets by the judge, a refutation by trying all offsets of its jobs and of fewer."""
     if found.offsets is not None:

@@ -19,10 +19,10 @@ from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import Levels
+from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.problem.result import Result
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     NESTED,
     assert_harmless,
@@ -85,7 +85,7 @@ def test_delay_is_stated_and_checked() -> None:
     assert [level.name for level in result.levels] == ["slowdown", "delay"]
     assert minimum(NESTED).schedule.objectives["delay"] == delay
     wrong = {**result.schedule.objectives, "delay": delay + 1}
-    (fault,) = check(NESTED, result.schedule.model_copy(update={"objectives": wrong}))
+    (fault,) = verify_schedule(NESTED, result.schedule.model_copy(update={"objectives": wrong}))
     assert fault.place == "objectives.delay"
 
 
@@ -127,7 +127,7 @@ def test_points_of_a_front_do_not_dominate_one_another(seed: int) -> None:
         each = by.values() if any(by.values()) else [1] * len(by)
         return Fraction(sum(a * b for a, b in zip(row, each, strict=True)), 100 * total)
 
-    def search_plan(levels: Levels, _: Budget) -> Result:
+    def search_plan(levels: MeanWeights, _: Budget) -> Result:
         row = min(rows, key=lambda row: means(row, levels[0]))
         values = {"slowdown": means(row, weights), "delay": means(row, {"a": 1, "b": 1}) - 1}
         return replace(answer, schedule=answer.schedule.model_copy(update={"objectives": values}))
@@ -143,7 +143,7 @@ def test_points_of_a_front_do_not_dominate_one_another(seed: int) -> None:
 def test_front_of_stored_jobs_is_true() -> None:
     front = pareto(NESTED, ("slowdown", "delay"), time_limit=None, workers=1)
     assert front.points
-    assert all(check(NESTED, point) == () for point in front.points)
+    assert all(verify_schedule(NESTED, point) == () for point in front.points)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import PairPrices, Status
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network, schedule
 from tests.strategies import instances
 from tests.tiers import examples
@@ -277,5 +277,5 @@ def test_bound_is_proved_to_its_last_digit(instance: Instance) -> None:
             objectives={"slowdown": None},
             **stated,
         )
-        places = [fault.place for fault in check(instance, claim)]
+        places = [fault.place for fault in verify_schedule(instance, claim)]
         assert [place for place in places if place != "objectives"] == expected

@@ -13,14 +13,14 @@ import pytest
 from metronome_opt import solve
 from metronome_opt.allocation.slots.bound import slowdown_bound
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator
-from metronome_opt.allocation.slots.local_search import OtherSlots, descend
-from metronome_opt.allocation.slots.periods import Candidates
+from metronome_opt.allocation.slots.local_search import OtherSlots, improve_plan
+from metronome_opt.allocation.slots.periods import PeriodCandidates
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     ALTERNATING,
     TIGHT,
@@ -35,7 +35,7 @@ from tests.builders import HARD, job, network
 @pytest.mark.parametrize("seconds", [0, 0.01])
 def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     result = solve(HARD, time_limit=seconds, workers=1)
-    assert check(HARD, result.schedule) == ()
+    assert verify_schedule(HARD, result.schedule) == ()
     assert result.schedule.first == "slowdown"
     assert result.objective is None
     assert result.gap is None
@@ -54,7 +54,7 @@ LIGHT = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
 def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
     result = solve(instance, time_limit=0, workers=1)
     assert result.schedule.gated == {"a": False, "b": False}
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
 
 
 def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
@@ -65,7 +65,7 @@ def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(Candidates, "_fitting"), (Candidates, "_roomiest"), (PlanEvaluator, "best")],
+    [(PeriodCandidates, "_fitting"), (PeriodCandidates, "_roomiest"), (PlanEvaluator, "best")],
 )
 def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
@@ -83,7 +83,7 @@ def test_ctrl_c_is_noticed_at_any_step(
     monkeypatch.setattr(owner, step, interrupted)
     result = solve(TIGHT, time_limit=None, workers=1, network="fair")
     assert steps
-    assert result.stop is Stop.INTERRUPTED
+    assert result.stop is StopReason.INTERRUPTED
     assert_sound(result)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
@@ -103,14 +103,14 @@ def test_ctrl_c_during_evaluation_keeps_result(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopping_rule_ends_run() -> None:
-    heard: list[Event] = []
+    heard: list[ProgressEvent] = []
 
-    def enough(event: Event) -> bool:
+    def enough(event: ProgressEvent) -> bool:
         heard.append(event)
         return bool(event.source)
 
     result = solve(twice(ALTERNATING), time_limit=None, workers=1, stop=enough)
-    assert result.stop is Stop.RULE
+    assert result.stop is StopReason.RULE
     assert_sound(result)
     assert tuple(event for event in heard if event.source) == result.trajectory
     assert gated_jobs(result) == "a b"  # and nothing was tried for the others
@@ -132,7 +132,7 @@ def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) 
 
     def last(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
         judged.append(plan)
-        budget.end(Stop.TIME_LIMIT)
+        budget.end(StopReason.TIME_LIMIT)
         return real(evaluator, plan, others)
 
     monkeypatch.setattr(PlanEvaluator, "best", last)
@@ -146,8 +146,8 @@ def test_no_job_is_changed_after_time_limit() -> None:
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
     moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
-    assert descend(evaluator, told, lambda: False, moves)
-    assert descend(evaluator, told, lambda: True, moves) == []
+    assert improve_plan(evaluator, told, lambda: False, moves)
+    assert improve_plan(evaluator, told, lambda: True, moves) == []
 
 
 def test_search_leaves_time_for_the_last_comparison(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,17 @@ import numpy as np
 import pytest
 
 from metronome_opt.allocation.slots.certificates import prove, search_tree
-from metronome_opt.allocation.slots.feasibility_problem import Fit, FitTask, Reason
-from metronome_opt.allocation.slots.feasibility_problem import Refutation as Reasoned
-from metronome_opt.allocation.slots.feasibility_solvers import find_fit
+from metronome_opt.allocation.slots.feasibility_problem import Conflict as Reasoned
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityProblem,
+    FeasibilityResult,
+    Reason,
+)
+from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation, Schedule, Status
-from metronome_opt.verify import check, refutations
+from metronome_opt.verify import refutations, verify_schedule
 from tests.allocation.slots.feasibility_cases import fits, lightest, rates_of, tiny_instance
 from tests.builders import job, network
 from tests.builders import schedule as feasible
@@ -203,7 +207,7 @@ class Cases:
         instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1))
         self._fits = {}
         periods = {job.name: job.period for job in instance.jobs}
-        answer = find_fit(instance, cushion_slots=cushion, workers=1)
+        answer = check_feasibility(instance, cushion_slots=cushion, workers=1)
         assert (answer.offsets is not None) == fits(instance, periods, cushion)
         proofs, _ = prove(instance, answer, drop=False, cushion_slots=cushion)
         if answer.offsets is not None:
@@ -225,7 +229,7 @@ class Cases:
         self, instance: Instance, proof: Refutation, cushion: int, *, is_true: bool = False
     ) -> None:
         """Expect of the judge what a second reading says, and a true statement if it passes."""
-        passes = check(instance, stated(instance, cushion, proof)) == ()
+        passes = verify_schedule(instance, stated(instance, cushion, proof)) == ()
         assert passes == is_proof(instance, proof, cushion), proof
         assert passes or not is_true, proof
         if passes:
@@ -236,7 +240,7 @@ class Cases:
         self.counts["changed, still a proof" if passes else "changed, refused"] += not is_true
 
     def _check_left_out(self, draw: Random, instance: Instance, cushion: int) -> None:
-        answer = find_fit(instance, drop=True, cushion_slots=cushion, workers=1)
+        answer = check_feasibility(instance, drop=True, cushion_slots=cushion, workers=1)
         assert answer.cost == answer.bound == lightest(instance, cushion)
         proofs, bound = prove(instance, answer, drop=True, cushion_slots=cushion)
         assert (bound or 0) == answer.bound
@@ -247,7 +251,7 @@ class Cases:
             "gated": {job.name: job.name in answer.offsets for job in instance.jobs},
         }
         whole = stated(instance, cushion, *proofs, **fields, left_out_bound=bound)
-        assert check(instance, whole) == ()
+        assert verify_schedule(instance, whole) == ()
         if not bound:
             return
         self.counts["bounds"] += 1
@@ -259,7 +263,7 @@ class Cases:
             least = least_left_out(instance, proved, cushion)
             for claim in {bound, bound + 1, least, least + 1}:
                 wrong = stated(instance, cushion, *some, **nobody, left_out_bound=claim)
-                passes = check(instance, wrong) == ()
+                passes = verify_schedule(instance, wrong) == ()
                 total = sum(job.weight for job in instance.jobs)
                 assert passes == (claim <= min(least, total)), wrong
                 assert not passes or claim <= bound
@@ -288,11 +292,13 @@ TREE = (0, 1, 2)  # a is in even slots and b in odd ones, so that none is left t
 
 
 def places(*proofs: Refutation, instance: Instance = THREE, **others: Any) -> list[str]:
-    return [str(fault) for fault in check(instance, stated(instance, 0, *proofs, **others))]
+    return [
+        str(fault) for fault in verify_schedule(instance, stated(instance, 0, *proofs, **others))
+    ]
 
 
 def test_tree_counts_slots_modulo_what_periods_share() -> None:
-    assert search_tree(FitTask(THREE), PERIODS)[0] == TREE
+    assert search_tree(FeasibilityProblem(THREE), PERIODS)[0] == TREE
     assert places(Refutation(periods=PERIODS, branching=TREE)) == []
 
 
@@ -303,16 +309,16 @@ def test_nodes_are_jobs_in_the_order_of_the_instance() -> None:
     pair = network(job("c", 5, burst, fixed_offset=1), job("a", 5, burst), job("b", 9, (0, 1, 1)))
     for periods in ({"a": 5, "b": 9, "c": 5}, {"c": 5, "b": 9, "a": 5}):
         assert places(Refutation(periods=periods, branching=(0, 1)), instance=pair) == []
-        tree, _ = search_tree(FitTask(pair), periods)
+        tree, _ = search_tree(FeasibilityProblem(pair), periods)
         assert tree == (0, 1)
 
 
 def test_no_proof_is_stated_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer and the judge count alike: a proof that takes all steps passes."""
-    tree, left = search_tree(FitTask(THREE), PERIODS)
+    tree, left = search_tree(FeasibilityProblem(THREE), PERIODS)
     taken = refutations.MAX_STEPS - left
-    assert search_tree(FitTask(THREE), PERIODS, taken) == (tree, 0)
-    assert search_tree(FitTask(THREE), PERIODS, taken - 1)[0] is None
+    assert search_tree(FeasibilityProblem(THREE), PERIODS, taken) == (tree, 0)
+    assert search_tree(FeasibilityProblem(THREE), PERIODS, taken - 1)[0] is None
     proof = Refutation(periods=PERIODS, branching=tree)
     monkeypatch.setattr(refutations, "MAX_STEPS", taken)
     assert places(proof) == []
@@ -324,9 +330,9 @@ def test_no_proof_is_stated_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_jobs_are_not_said_to_fit_badly_if_that_is_not_known() -> None:
     """A common multiple above the limit is no reason."""
-    answer = Fit(refutations=(Reasoned(Reason.HYPERPERIOD, {"a": 6, "b": 10}),))
+    answer = FeasibilityResult(refutations=(Reasoned(Reason.HYPERPERIOD, {"a": 6, "b": 10}),))
     assert prove(THREE, answer, drop=False, cushion_slots=0) == ((), None)
-    answer = Fit(refutations=(Reasoned(Reason.HYPERPERIOD, PERIODS),), bound=None)
+    answer = FeasibilityResult(refutations=(Reasoned(Reason.HYPERPERIOD, PERIODS),), bound=None)
     (proof,), _ = prove(THREE, answer, drop=False, cushion_slots=0)
     assert proof.branching == TREE  # though it can be proved
 

@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt.allocation.slots.evaluator import REPLICATIONS, PlanEvaluator
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.plan_search import is_short
+from metronome_opt.allocation.slots.plan_search import hyperperiods_fit
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance
@@ -34,14 +34,14 @@ def test_loss_outweighs_gain() -> None:
 def test_hyperperiods_stay_within_limit() -> None:
     crowd = network(job("a", 20, (0, 9, 60)), job("b", 22, (0, 9, 60)))
     limited = Instance.from_dict(crowd.to_dict(), hyperperiod_limit=220)
-    assert is_short(crowd, ["link"], {}, {"a": 21})
-    assert not is_short(limited, ["link"], {}, {"a": 21})
-    assert is_short(limited, ["link"], {}, {"a": 22})
+    assert hyperperiods_fit(crowd, ["link"], {}, {"a": 21})
+    assert not hyperperiods_fit(limited, ["link"], {}, {"a": 21})
+    assert hyperperiods_fit(limited, ["link"], {}, {"a": 22})
     # Nor longer than what can be walked through.
     equal = network(job("a", 100, (0, 9, 60)), job("b", 100, (0, 9, 60)))
-    assert is_short(equal, ["link"], {}, {"a": 149, "b": 134})
-    assert not is_short(equal, ["link"], {}, {"a": 149, "b": 139})
-    assert is_short(equal, [], {}, {"a": 149, "b": 139})
+    assert hyperperiods_fit(equal, ["link"], {}, {"a": 149, "b": 134})
+    assert not hyperperiods_fit(equal, ["link"], {}, {"a": 149, "b": 139})
+    assert hyperperiods_fit(equal, [], {}, {"a": 149, "b": 139})
 
 
 def scripted(

@@ -6,8 +6,13 @@ from random import Random
 
 import pytest
 
-from metronome_opt.allocation.slots.feasibility_problem import Reason, Refutation, at_periods, fold
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
+from metronome_opt.allocation.slots.feasibility_problem import (
+    Conflict,
+    Reason,
+    at_periods,
+    shorten_periods,
+)
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.verify import evaluate
@@ -18,7 +23,7 @@ EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
 
 
 def check_fits(instance: Instance, fits: bool, solver: str) -> None:
-    found = find_fit(instance, solver=solver)
+    found = check_feasibility(instance, solver=solver)
     assert (found.offsets is not None) == fits
     assert bool(found.refutations) == (not fits)
     assert found.proved
@@ -26,8 +31,8 @@ def check_fits(instance: Instance, fits: bool, solver: str) -> None:
         check_offsets(instance, {job.name: job.period for job in instance.jobs}, found.offsets)
 
 
-def refuted(instance: Instance, solver: str = "auto") -> Refutation:
-    (refutation,) = find_fit(instance, solver=solver).refutations
+def refuted(instance: Instance, solver: str = "auto") -> Conflict:
+    (refutation,) = check_feasibility(instance, solver=solver).refutations
     return refutation
 
 
@@ -64,11 +69,11 @@ def limited(instance: Instance, limit: int) -> Instance:
 def test_a_hyperperiod_above_the_limit() -> None:
     # Two of three bursts fit at once. 6 k, 10 k and 15 k share all of their divisors: 30 k slots.
     three = network(*(job(f"j{p}", p, (0, 1, 50)) for p in (12, 20, 30)))
-    assert find_fit(limited(three, 60)).offsets is not None
-    unknown = find_fit(limited(three, 59))
+    assert check_feasibility(limited(three, 60)).offsets is not None
+    unknown = check_feasibility(limited(three, 59))
     assert (unknown.offsets, unknown.bound) == (None, 0)
     assert [each.reason for each in unknown.refutations] == [Reason.HYPERPERIOD]
-    some = find_fit(limited(three, 59), drop=True)
+    some = check_feasibility(limited(three, 59), drop=True)
     assert (some.cost, some.bound) == (2, 0)
 
 
@@ -80,13 +85,13 @@ def test_jobs_without_a_hyperperiod_are_decided_alike(seed: int) -> None:
     longest = max(job.period + job.max_stretch for job in tiny.jobs)
     short = limited(tiny, longest)
     periods = {job.name: job.period for job in tiny.jobs}
-    found = find_fit(short, cushion_slots=cushion)
+    found = check_feasibility(short, cushion_slots=cushion)
     if any(each.reason is Reason.HYPERPERIOD for each in found.refutations):
-        folded = fold(at_periods(tiny, periods, cushion))
+        folded = shorten_periods(at_periods(tiny, periods, cushion))
         assert max(folded.hyperperiods.values()) > longest
     else:
         assert (found.offsets is not None) == fits(tiny, periods, cushion)
-    for offsets in (found.offsets, find_fit(short, drop=True, solver="greedy").offsets):
+    for offsets in (found.offsets, check_feasibility(short, drop=True, solver="greedy").offsets):
         if offsets:
             slots = cushion if offsets is found.offsets else 0
             kept = at_periods(tiny, {name: periods[name] for name in offsets}, slots)
@@ -97,9 +102,9 @@ def test_jobs_without_a_hyperperiod_are_decided_alike(seed: int) -> None:
 def test_without_time_nothing_is_known(solver: str) -> None:
     burst = (0, 1, 60)
     hard = network(job("a", 6, burst), job("b", 10, burst), job("c", 14, burst))
-    found = find_fit(hard, solver=solver, time_limit=0)
+    found = check_feasibility(hard, solver=solver, time_limit=0)
     assert (found.offsets, found.bound, found.refutations) == (None, 0, ())
-    dropped = find_fit(hard, drop=True, solver=solver, time_limit=0)
+    dropped = check_feasibility(hard, drop=True, solver=solver, time_limit=0)
     assert (dropped.offsets, dropped.cost, dropped.bound) == ({}, 3, 0)
 
 
@@ -116,7 +121,7 @@ def test_without_time_nothing_is_known(solver: str) -> None:
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -> None:
     with pytest.raises(InputError) as error:
-        find_fit(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
+        check_feasibility(network(job("a", 4, (0, 1, 60))), **arguments)  # type: ignore[arg-type]
     assert str(error.value) == told
 
 
@@ -126,10 +131,10 @@ def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:
         jobs = [job(name, 10, (0, 6, 49 * unit)) for name in "ab"]
         for solver in SOLVERS:
             instance = network(*jobs, capacity=50 * unit)
-            assert find_fit(instance, drop=True, solver=solver).cost == 1
-            assert find_fit(instance, solver=solver).offsets is None
+            assert check_feasibility(instance, drop=True, solver=solver).cost == 1
+            assert check_feasibility(instance, solver=solver).offsets is None
             halves = network(*jobs, capacity=98 * unit)
-            assert find_fit(halves, solver=solver).offsets is not None
+            assert check_feasibility(halves, solver=solver).offsets is not None
     odd = [job("a", 10, (0, 6, 49 * 10**17)), job("b", 10, (0, 6, 49 * 10**17 + 1))]
     with pytest.raises(InputError, match=r"on 'link' add up to \d+, which does not fit 64-bit"):
-        find_fit(network(*odd, capacity=50 * 10**17))
+        check_feasibility(network(*odd, capacity=50 * 10**17))

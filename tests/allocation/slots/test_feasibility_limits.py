@@ -13,9 +13,9 @@ from random import Random
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.allocation.slots.feasibility_solvers import find_fit
+from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
 from metronome_opt.problem.instance import Instance, Job, Link, Phase, write_instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 
 PERIODS = (1000, 2000, 4000, 5000, 10_000, 20_000)
 
@@ -72,32 +72,34 @@ def ctrl_c_after(seconds: float) -> Iterator[None]:
 @pytest.mark.parametrize("limit", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instance", [MANY, FULL], ids=["many", "full"])
 def test_limits_hold_on_many_jobs_of_a_link(instance: Instance, solver: str, limit: float) -> None:
-    find_fit(instance, solver=solver, time_limit=1e-6, workers=1)  # loads what no limit counts
+    check_feasibility(
+        instance, solver=solver, time_limit=1e-6, workers=1
+    )  # loads what no limit counts
     with computing_at_most(1.05 * limit + 2.0):
-        find_fit(instance, solver=solver, time_limit=limit, workers=1)
+        check_feasibility(instance, solver=solver, time_limit=limit, workers=1)
     with computing_at_most(1.05 * limit + 2.0):
-        find_fit(instance, drop=True, solver=solver, time_limit=limit, workers=1)
+        check_feasibility(instance, drop=True, solver=solver, time_limit=limit, workers=1)
 
 
 def test_what_is_not_decided_in_time_is_not_known() -> None:
-    found = find_fit(FULL, time_limit=1.0, workers=1)
+    found = check_feasibility(FULL, time_limit=1.0, workers=1)
     assert (found.offsets, found.bound, found.refutations) == (None, 0, ())
-    assert found.stop is Stop.TIME_LIMIT
+    assert found.stop is StopReason.TIME_LIMIT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
-    find_fit(FULL, solver=solver, time_limit=1e-6, workers=1)
+    check_feasibility(FULL, solver=solver, time_limit=1e-6, workers=1)
     with computing_at_most(6.0), ctrl_c_after(1.5):
-        chosen = find_fit(FULL, drop=True, solver=solver, time_limit=None, workers=1)
-    assert chosen.stop is Stop.INTERRUPTED
+        chosen = check_feasibility(FULL, drop=True, solver=solver, time_limit=None, workers=1)
+    assert chosen.stop is StopReason.INTERRUPTED
 
 
 def test_interrupted_fit_exits_with_130(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = tmp_path / "many.json", tmp_path / "kept.json"
     write_instance(FULL, path)
-    find_fit(FULL, solver="milp", time_limit=1e-6)
+    check_feasibility(FULL, solver="milp", time_limit=1e-6)
     with ctrl_c_after(4.0):
         arguments = ["--time-limit", "60", "--solver", "milp", "--workers", "1"]
         assert main(["fit", str(path), "--drop", *arguments, "--output", str(output)]) == 130

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.slots.feasibility import Decider, core
-from metronome_opt.allocation.slots.feasibility_problem import Fit, FitDecision, FitTask
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, find_fit
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest, core
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityDecision,
+    FeasibilityProblem,
+    FeasibilityResult,
+)
+from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
 from metronome_opt.problem.instance import Instance
 from tests.allocation.slots.feasibility_cases import (
     check_decision,
@@ -24,7 +28,7 @@ from tests.builders import tangle
 from tests.tiers import examples
 
 
-def check_dropped(instance: Instance, found: Fit, cushion: int) -> None:
+def check_dropped(instance: Instance, found: FeasibilityResult, cushion: int) -> None:
     """Check that jobs fit and cost what is stated, and the bound if it is known."""
     assert found.offsets is not None
     periods = {job.name: job.period for job in instance.jobs if job.name in found.offsets}
@@ -37,10 +41,10 @@ def check_dropped(instance: Instance, found: Fit, cushion: int) -> None:
 def test_deciding_at_any_periods(draw: Random) -> None:
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     periods = tiny_periods(draw, instance)
-    deciding = Decider(FitTask(instance, cushion))
+    deciding = FeasibilityTest(FeasibilityProblem(instance, cushion))
     found = deciding.decide(periods)
     if found.refutation is not None:
-        found = FitDecision(refutation=core(found.refutation, deciding.decide))
+        found = FeasibilityDecision(refutation=core(found.refutation, deciding.decide))
     check_decision(instance, periods, found, cushion)
     assert (found.offsets is not None) == fits(instance, periods, cushion)
 
@@ -52,11 +56,13 @@ def test_all_jobs_or_the_heaviest(draw: Random) -> None:
     periods = {job.name: job.period for job in instance.jobs}
     fitting, least = fits(instance, periods, cushion), lightest(instance, cushion)
     for solver in ("auto", "milp", "greedy"):
-        found = find_fit(instance, cushion_slots=cushion, solver=solver, workers=1, seed=1)
-        decision = FitDecision(found.offsets, *found.refutations)
+        found = check_feasibility(instance, cushion_slots=cushion, solver=solver, workers=1, seed=1)
+        decision = FeasibilityDecision(found.offsets, *found.refutations)
         check_decision(instance, periods, decision, cushion)
         assert found.offsets is None or fitting
-        dropped = find_fit(instance, drop=True, cushion_slots=cushion, solver=solver, workers=1)
+        dropped = check_feasibility(
+            instance, drop=True, cushion_slots=cushion, solver=solver, workers=1
+        )
         check_dropped(instance, dropped, cushion)
         if SOLVERS[solver].master:
             assert (found.offsets is None) == bool(found.refutations) == (not fitting)
@@ -70,7 +76,7 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
     instance = tangle(8, 3, seed, periods=(12, 16, 18, 24), lengths=(2, 5))
     costs = set()
     for solver in ("auto", "cpsat", "milp"):
-        found = find_fit(instance, drop=True, solver=solver, workers=1, time_limit=None)
+        found = check_feasibility(instance, drop=True, solver=solver, workers=1, time_limit=None)
         check_dropped(instance, found, 0)
         assert found.proved
         costs.add(found.cost)
@@ -81,7 +87,9 @@ def test_seeds_repeat() -> None:
     instance = tangle(12, 4, 1, periods=(12, 18, 24, 36), lengths=(2, 8))
     for solver in ("auto", "milp"):
         first, second = (
-            find_fit(instance, drop=True, solver=solver, seed=3, time_limit=None, workers=1)
+            check_feasibility(
+                instance, drop=True, solver=solver, seed=3, time_limit=None, workers=1
+            )
             for _ in range(2)
         )
         assert first == second

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metronome_opt import evaluate, solve, write_instance
 from metronome_opt.__main__ import main
-from metronome_opt.allocation.slots.iteration_times import Times, iteration_times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes, iteration_times
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.bench.suites import read_suite
@@ -98,7 +98,7 @@ def test_gated_job_with_idle_time_has_period_of_slots() -> None:
 def test_stated_times_are_not_simulated_again() -> None:
     found = minimum(ALTERNATING)
     assert found.simulated is not None
-    times = Times.of(found)
+    times = IterationTimes.of(found)
     assert times.after == found.schedule.expected_ms
     assert times.before == {
         name: Fraction(time) for name, time in found.simulated.unshifted_ms.items()
@@ -115,7 +115,7 @@ def test_solve_prints_simulated_times(solver: str, tmp_path: Path, capsys: Captu
     assert main(["solve", str(path), "--solver", solver, "--objectives", "contention"]) == 0
     printed = capsys.readouterr().out
     found = solve(instance, solver, "contention")
-    times = Times.simulated(instance, found.schedule)
+    times = IterationTimes.simulated(instance, found.schedule)
     for each in instance.jobs:
         shown = re.search(rf"^{each.name} +\d ([\d. ]+) [+-][\d.]+% ", printed, re.M)
         assert shown is not None
@@ -136,7 +136,7 @@ def test_printed_times_are_near_to_simulations_without_jitter(family: str) -> No
             continue
         schedule = solve(instance, "greedy", "contention").schedule
         periods = np.array([each.period * instance.slot_ms for each in instance.jobs])
-        times = Times.simulated(instance, schedule)
+        times = IterationTimes.simulated(instance, schedule)
         # Everybody runs for as long: a job that ended early would make room for others.
         longest = 50 * float(periods.max())
         free = simulate_schedule(

@@ -10,7 +10,7 @@ import pytest
 
 from metronome_opt import Instance, read_schedule, solve, write_instance
 from metronome_opt.__main__ import main
-from metronome_opt.allocation.slots.iteration_times import Times, iteration_times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes, iteration_times
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
@@ -74,7 +74,7 @@ def test_times_are_those_of_the_network() -> None:
     assert float(fair) > 220
     assert float(tcp) < 212
     schedule = solve(MEETING, objective="contention", network="tcp").schedule
-    assert Times.simulated(MEETING, schedule).before["a"] == tcp
+    assert IterationTimes.simulated(MEETING, schedule).before["a"] == tcp
 
 
 def test_documents_state_another_network_alone() -> None:

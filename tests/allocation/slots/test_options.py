@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from metronome_opt import solve
-from metronome_opt.allocation.slots.iteration_times import Times
+from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.errors import InputError
 from metronome_opt.gate import Gate
 from metronome_opt.kubernetes import build_manifests
@@ -19,7 +19,7 @@ from metronome_opt.output.tables import gated_text, jobs_table
 from metronome_opt.problem.instance import Instance, Pattern, Phase
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import minimum
 from tests.builders import job, network
 from tests.kubernetes.example import two_jobs
@@ -64,7 +64,7 @@ def test_two_jobs_accumulate_where_that_gains() -> None:
     assert sum(relative(result).values()) / 2 == result.objective
     assert result.schedule.gated == {"a": True, "b": True}
     assert abs(result.offsets["a"] - result.offsets["b"]) in range(12, 17)
-    assert check(GAINS, result.schedule) == ()
+    assert verify_schedule(GAINS, result.schedule) == ()
     without = minimum(network(*(job(name, 20, (8, 12, 100)) for name in "ab")))
     assert (without.objective or 0) >= Fraction(24, 20)
     assert result.simulated == without.simulated  # unshifted with own patterns
@@ -85,13 +85,13 @@ def test_job_alone_takes_the_fastest_pattern() -> None:
     assert result.objective == Fraction(28, 40)  # below 1: it gets on faster than with its own
     assert result.schedule.lower_bound == Fraction(28, 40)
     assert result.status == "optimal"
-    assert check(result.instance, result.schedule) == ()
+    assert verify_schedule(result.instance, result.schedule) == ()
 
 
 def test_other_objectives_keep_own_patterns() -> None:
     result = solve(GAINS, "greedy", "contention")
     assert result.schedule.patterns == {}
-    assert check(GAINS, result.schedule) == ()
+    assert verify_schedule(GAINS, result.schedule) == ()
 
 
 def test_later_search_begins_with_patterns_of_the_start() -> None:
@@ -119,7 +119,7 @@ def test_choice_is_the_best_of_all(seed: int) -> None:
         jobs.append(job(name, period, (0, draw.randint(3, 8), 100), options=options))
     instance = network(*jobs)
     result = minimum(instance)
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     assert result.simulated is not None
     limits = {name: 1.01 * ms for name, ms in result.simulated.unshifted_ms.items()}
     values: list[Fraction] = []
@@ -165,13 +165,13 @@ def test_false_statements_about_patterns(changes: dict[str, Any], place: str) ->
     stated = {**stated, "gated": {"a": False, "b": False}, "stretch": {}, "stretch_limit": None}
     if "gated" in place:
         stated |= {"offsets": {"a": 0, "b": 0}, "gated": {"a": True, "b": True}}
-    faults = check(GAINS, Schedule.from_dict({**stated, **changes}))
+    faults = verify_schedule(GAINS, Schedule.from_dict({**stated, **changes}))
     assert any(fault.place.startswith(place) for fault in faults), faults
 
 
 def test_table_shows_patterns() -> None:
     result = minimum(GAINS)
-    times = Times.of(result)
+    times = IterationTimes.of(result)
     assert result.schedule.expected_ms is not None
     # For the work of an own iteration, of which one of the pattern does 5/4.
     assert times.after["a"] == result.schedule.expected_ms["a"] * Fraction(4, 5)

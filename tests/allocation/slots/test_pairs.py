@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from metronome_opt.allocation.slots.feasibility import Pairs
-from metronome_opt.allocation.slots.feasibility_problem import FitTask, at_periods, load
+from metronome_opt.allocation.slots.feasibility import PairConflicts
+from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods, load
 from metronome_opt.problem.instance import Job
 from tests.allocation.slots.feasibility_cases import fits, tiny_instance
 from tests.builders import job, network
@@ -21,7 +21,7 @@ def test_pairs_fit_as_trying_all_offsets_says(seed: int) -> None:
     instance = tiny_instance(draw)
     free = [job.model_copy(update={"fixed_offset": None}) for job in instance.jobs[:2]]
     instance = instance.replace(jobs=tuple(free))
-    pairs = Pairs(FitTask(instance, cushion))
+    pairs = PairConflicts(FeasibilityProblem(instance, cushion))
     periods = {job.name: job.period + draw.randint(0, 3) for job in instance.jobs}
     if not pairs.impossible:
         assert pairs.fit(0, 1, *periods.values()) == fits(instance, periods, cushion)

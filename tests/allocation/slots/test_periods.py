@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.allocation.slots.periods import Candidates, largest_stretch
+from metronome_opt.allocation.slots.periods import PeriodCandidates, largest_stretch
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -21,7 +21,7 @@ from tests.builders import job, network
 
 def plans(instance: Instance, limit: Fraction, **options: Any) -> list[Plan]:
     longest = {each.name: int(each.period * (1 + limit)) for each in instance.jobs}
-    made = Candidates(instance, longest, 0, lambda _: True, Budget(), **options)
+    made = PeriodCandidates(instance, longest, 0, lambda _: True, Budget(), **options)
     return list(made.plans())
 
 

@@ -10,9 +10,9 @@ import pytest
 from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     ALTERNATING,
     APART,
@@ -54,7 +54,7 @@ def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
     assert len(gated_jobs(result).split()) < 3
     assert result.objective == 1
     assert result.status is Status.OPTIMAL
-    assert result.stop is Stop.PROVED
+    assert result.stop is StopReason.PROVED
     assert result.offsets == instance.unshifted
     assert result.simulated is not None
     assert result.simulated.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
@@ -135,7 +135,7 @@ def test_results_pass_check(seed: int) -> None:
     if result.objective is not None:
         assert_sound(result)
     else:  # no time to simulate
-        assert check(instance, result.schedule) == ()
+        assert verify_schedule(instance, result.schedule) == ()
         assert result.schedule.gated is not None
         assert len(set(result.schedule.gated.values())) == 1
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from metronome_opt.allocation.slots.feasibility import Decider, Pairs, core
-from metronome_opt.allocation.slots.feasibility_problem import FitTask, Reason, Refutation
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest, PairConflicts, core
+from metronome_opt.allocation.slots.feasibility_problem import Conflict, FeasibilityProblem, Reason
 from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.slots.feasibility_cases import fits, tiny_instance
@@ -29,8 +29,8 @@ def allowed(statement: CpsatMaster, gated: Collection[str]) -> bool:
 def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
     draw = Random(seed)
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
-    task = FitTask(instance, cushion)
-    decider = Decider(task)
+    task = FeasibilityProblem(instance, cushion)
+    decider = FeasibilityTest(task)
     statement = CpsatMaster(task, decider.pairs)
     names = [job.name for job in instance.jobs]
     fitting = []
@@ -53,13 +53,15 @@ def test_proposals_get_lighter_and_stop_with_the_time(
 ) -> None:
     jobs = [job(name, 4, (0, 1, 30), weight=weight) for name, weight in (("a", 2), ("b", 3))]
     instance = network(*jobs)
-    proposer = master(FitTask(instance), Pairs(FitTask(instance)))
+    proposer = master(FeasibilityProblem(instance), PairConflicts(FeasibilityProblem(instance)))
     assert proposer.solve() == ({"a": 4, "b": 4}, 0)
-    proposer.forbid(Refutation(Reason.SEARCH, {"a": 4, "b": 4}))
+    proposer.forbid(Conflict(Reason.SEARCH, {"a": 4, "b": 4}))
     assert proposer.solve() == ({"b": 4}, 2)
-    proposer.forbid(Refutation(Reason.SEARCH, {"b": 4}))
+    proposer.forbid(Conflict(Reason.SEARCH, {"b": 4}))
     assert proposer.solve() == ({"a": 4}, 3)
-    late = master(FitTask(instance, budget=Budget(0)), Pairs(FitTask(instance)))
+    late = master(
+        FeasibilityProblem(instance, budget=Budget(0)), PairConflicts(FeasibilityProblem(instance))
+    )
     assert late.solve() == (None, 0)
 
 
@@ -69,6 +71,8 @@ def test_weights_too_large_for_a_back_end_have_a_lower_bound(
 ) -> None:
     jobs = [job(name, 4, (0, 3, 60), weight=10**15 + more) for more, name in enumerate("ab")]
     instance = network(*jobs)
-    gated, bound = master(FitTask(instance), Pairs(FitTask(instance))).solve()
+    gated, bound = master(
+        FeasibilityProblem(instance), PairConflicts(FeasibilityProblem(instance))
+    ).solve()
     assert gated in ({"a": 4}, {"b": 4})
     assert 10**15 - 2**24 < bound <= 10**15

@@ -13,7 +13,7 @@ import pytest
 from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     ALTERNATING,
     TIGHT,
@@ -92,9 +92,9 @@ def test_stretch_limit_allows_more_and_is_stated() -> None:
     assert 1 <= result.stretch["a"] <= 4
     assert result.schedule.stretch_limit == Fraction(result.stretch["a"], 20)
     document = result.schedule.to_dict()
-    assert check(UNEVEN, Schedule.from_dict(document)) == ()
+    assert verify_schedule(UNEVEN, Schedule.from_dict(document)) == ()
     del document["stretch_limit"]
-    faults = check(UNEVEN, Schedule.from_dict(document))
+    faults = verify_schedule(UNEVEN, Schedule.from_dict(document))
     assert {fault.place for fault in faults} == {
         f"stretch.{name}" for name, slots in result.stretch.items() if slots
     }

@@ -11,7 +11,7 @@ from metronome_opt.errors import RemoteError
 from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.state.monitor import Answer, Monitor, Question
+from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision, SlotReview
 from tests.kubernetes.controller.fake import FakeCluster
 from tests.kubernetes.state.states import reservation, state_of
 
@@ -40,12 +40,12 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
     """What is decided is not tested here: a search ends with its time, and nothing moves then."""
     threads = []
 
-    def answer(_: Monitor, question: Question) -> Answer:
+    def answer(_: Monitor, question: SlotReview) -> SlotDecision:
         threads.append(threading.current_thread())
         if len(threads) == 1:
             raise ZeroDivisionError("by zero")  # a decision that fails is made again
         moved = question.claims["b"].model_copy(update={"offset": 100})
-        return Answer({"b": moved}, "they met")
+        return SlotDecision({"b": moved}, "they met")
 
     monkeypatch.setattr(Monitor, "answer", answer)
     monkeypatch.setattr("metronome_opt.kubernetes.state.monitor._SETTLE_S", 0.0)

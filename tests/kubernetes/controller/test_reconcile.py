@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.allocation.admission import Decision
+from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.state import Store
-from metronome_opt.kubernetes.state.placement import Place, decide, place_job
+from metronome_opt.kubernetes.state.placement import PlacementDecision, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
@@ -126,7 +126,7 @@ def test_search_without_result_is_repeated_only_after_a_change(
         waiting: Sequence[tuple[Gang, float]],
         now_s: float,
         arrivals: Arrivals,
-    ) -> Mapping[str, Decision]:
+    ) -> Mapping[str, AdmissionDecision]:
         searched.extend(gang.name for gang, _ in waiting)
         return decide(state, waiting, now_s, arrivals)
 
@@ -400,7 +400,7 @@ def test_jobs_of_other_namespaces_and_tools_are_left_alone(bed: Bed) -> None:
     bed.reconcile()
     other = bed.claims["default/a"].gang.model_copy(update={"name": "by-hand", "tasks": 2})
     decision = place_job(bed.state, other)
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacementDecision)
     bed.state.reserve(decision.claim)
     bed.cluster.remove("a")
     bed.start(bed.state, namespace="elsewhere")

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from benchmarks.clusters import make_cluster
-from metronome_opt.allocation.candidates import Room
+from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.state.placement import LATE, meetings
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation.policies.metronome import Metronome
-from metronome_opt.simulation.state import Running, SimState, TrainingJob, training_jobs
+from metronome_opt.simulation.state import RunningJob, SimState, TrainingJob, training_jobs
 from tests.kubernetes.controller.fake import GPUS, FakeCluster
 from tests.simulation.studies import traffic_of
 
@@ -99,7 +99,7 @@ def simulated(day: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
     policy, jobs = Metronome(0), training_jobs(day.scenario)
     policy._meetings = meetings("fair", classes=1)
-    state = Known(Room(SPEC), engine=None)  # type: ignore[arg-type]
+    state = Known(FreeResources(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = day.lengths_known, {}
     by_name = {job.name: job for job in jobs}
     queue: list[TrainingJob] = []
@@ -115,7 +115,7 @@ def simulated(day: Story) -> Iterator[Places]:
             state.remove(job.index)
         queue.sort(key=lambda job: (-job.work.priority, job.index))
         for each, placement in policy.starts(tuple(queue), state):
-            state.add(Running(each, placement))
+            state.add(RunningJob(each, placement))
             state.began[each.index] = state.now
             queue.remove(each)
         yield {each.job.name: each.placement.nodes for each in state.running.values()}

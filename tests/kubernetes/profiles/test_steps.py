@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from metronome_opt.allocation.solving import solve
-from metronome_opt.kubernetes.state.moves import decide_moves, moved
+from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import (
-    Place,
+    PlacementDecision,
     iterations_ms,
     meetings,
     occupancy_of,
@@ -56,9 +56,9 @@ def bert(folder: Path, workers: int, where: ClusterSpec, **fields: Any) -> Gang:
     return read_request(path, where)
 
 
-def start(state: ClusterState, asked: Gang) -> Place:
+def start(state: ClusterState, asked: Gang) -> PlacementDecision:
     decision = place_job(state, asked)
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacementDecision)
     assert state.reserve(decision.claim)
     return decision
 
@@ -131,13 +131,13 @@ def test_a_job_moves_to_where_its_iteration_is_shorter(gated: bool, tmp_path: Pa
     taken += [running(f"t{node}", f"n{node}", gpus=8) for node in (2, 3)]
     state = state_of(spec(), *taken)
     claim = place_job(state, bert(tmp_path, 8, state.cluster, iterations=1000), now_s=100)
-    assert isinstance(claim, Place)
+    assert isinstance(claim, PlacementDecision)
     state.reserve(claim.claim.model_copy(update={"gated": gated, "started": 100}))
     assert decide_moves(state, 10, 100) == []
     state.unreserve("t2")
     (move,) = decide_moves(state, 10, 100)
     assert move.after.nodes == ("n2",) * 8
-    there = moved(state, {move.job: move.after.nodes}).claims[move.job]
+    there = apply_migrations(state, {move.job: move.after.nodes}).claims[move.job]
     assert there.gang.period == 72
     assert decide_moves(state, 1000, 100) == []
 
@@ -263,7 +263,7 @@ def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     occupancy.remove("b")
     delays = occupancy.start(two.job, two.placement).delays
     assert delays == pytest.approx({"a": mine * 66 / 60, "b": theirs})
-    place = Place(b.gang, b, 60, 60, 60, two.placement, {"a": delays["a"]})
+    place = PlacementDecision(b.gang, b, 60, 60, 60, two.placement, {"a": delays["a"]})
     ((name, *times),) = place.affected(state)
     assert name == "a"
     assert times == pytest.approx([after["a"], after["a"] + 66 * mine])

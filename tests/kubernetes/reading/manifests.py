@@ -8,7 +8,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import Imported, make_scenario
 
 GROUP = "metronome.x-k8s.io"
@@ -106,7 +106,7 @@ def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
 def imported(*objects: Object, **choices: Any) -> Imported:
     read = Objects()
     read.add((f"file: document {index}", item) for index, item in enumerate(objects))
-    return make_scenario(read, Choices(**choices))
+    return make_scenario(read, ImportOptions(**choices))
 
 
 def fault(*objects: Object, **choices: Any) -> str:

@@ -19,7 +19,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.files import read_manifests
 from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -57,7 +57,8 @@ def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     rest = [each for each in every if each["kind"] != "Node"]
     nested.write_text(yaml.safe_dump({**head, "items": [nodes, *rest]}))
     documents = [
-        make_scenario(objects_of(path), Choices()).document for path in (stream, listed, nested)
+        make_scenario(objects_of(path), ImportOptions()).document
+        for path in (stream, listed, nested)
     ]
     assert documents[0] == documents[1] == documents[2]
 
@@ -77,7 +78,7 @@ def test_other_kinds_are_counted(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("replicas: 3\n")
     (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all([*machines(), job()]))
     (tmp_path / "notes.txt").write_text("not read")
-    made = make_scenario(objects_of(tmp_path), Choices())
+    made = make_scenario(objects_of(tmp_path), ImportOptions())
     note = "passed over, of kinds that say nothing here: 2 ConfigMap, 1 no Kubernetes object"
     assert note in made.notes
 

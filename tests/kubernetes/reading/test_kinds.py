@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.inject import inject
 from metronome_opt.kubernetes.kinds import KINDS, PodTemplate, WorkloadKind, register
 from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.kubernetes.resources import needs_of
 from tests.kubernetes.reading.manifests import (
@@ -52,7 +52,7 @@ def job_set(name: str, job_name: str, replicas: int, gpus: int, **fields: Any) -
 def test_the_example_has_one_job_of_each_kind() -> None:
     objects = Objects()
     objects.add(read_manifests([EXAMPLE]))
-    example = jobs_of(make_scenario(objects, Choices()))
+    example = jobs_of(make_scenario(objects, ImportOptions()))
     # Pods, weight; GPUs, thousandths of a core and MiB of each.
     expected = {
         "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario, build_scenario
@@ -81,7 +81,7 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     objects = Objects()
     for file, items in manifests.items():
         objects.add((file, item) for item in items)
-    back = make_scenario(objects, Choices(slot_ms=SLOT_MS)).problem
+    back = make_scenario(objects, ImportOptions(slot_ms=SLOT_MS)).problem
 
     def placed(job: Job) -> Job:
         """Return a job without its best place, which may be on GPUs that manifests do not tell."""

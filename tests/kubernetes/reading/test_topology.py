@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_cluster
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule
@@ -66,7 +66,7 @@ def topology(group: str, *keys: str) -> Object:
 def read(*objects: Object, **choices: Any) -> Any:
     known = Objects()
     known.add((f"file: document {index}", item) for index, item in enumerate(objects))
-    return make_cluster(known, Choices(nic_mbps=1000, **choices))
+    return make_cluster(known, ImportOptions(nic_mbps=1000, **choices))
 
 
 def ways(*objects: Object) -> dict[str, str]:

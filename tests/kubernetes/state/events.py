@@ -12,12 +12,12 @@ import numpy as np
 
 from metronome_opt.kubernetes.state.records import (
     CapacityChanged,
-    Event,
     Gang,
     NodeChanged,
     Reservation,
     Reserved,
     Revised,
+    StateEvent,
     Unreserved,
 )
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -67,7 +67,7 @@ def small_cluster() -> ClusterSpec:
     )
 
 
-def draw(chance: random.Random, state: ClusterState) -> Event | None:
+def draw(chance: random.Random, state: ClusterState) -> StateEvent | None:
     """Draw the next event; None if a job finds no place, or no job is there for it."""
     kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
     match kind:
@@ -135,7 +135,7 @@ def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
     return {"period": period, "phases": tuple(phases)}
 
 
-def _node(chance: random.Random, state: ClusterState) -> Event:
+def _node(chance: random.Random, state: ClusterState) -> StateEvent:
     """Let a node fail, or one of several that have failed come back."""
     down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
     if len(down) >= chance.randint(1, _MAX_DOWN):
@@ -143,7 +143,7 @@ def _node(chance: random.Random, state: ClusterState) -> Event:
     return NodeChanged(node=chance.choice(state.cluster.nodes).name, up=False)
 
 
-def _revision(chance: random.Random, state: ClusterState) -> Event:
+def _revision(chance: random.Random, state: ClusterState) -> StateEvent:
     """Give up to three jobs another rotation, and some of them other traffic or another weight."""
     jobs = chance.sample(list(state.claims), min(len(state.claims), chance.randint(1, 3)))
     return Revised(claims=tuple(_revised(chance, state.claims[job]) for job in jobs))
@@ -157,7 +157,7 @@ def _revised(chance: random.Random, claim: Reservation) -> Reservation:
     return claim.model_copy(update={"gang": gang, "offset": chance.randrange(claim.period)})
 
 
-def _mistake(chance: random.Random, state: ClusterState) -> Event:
+def _mistake(chance: random.Random, state: ClusterState) -> StateEvent:
     """Draw an event that has to be refused."""
     claim = chance.choice(list(state.claims.values()))
     node = chance.choice(state.cluster.nodes)
@@ -166,7 +166,7 @@ def _mistake(chance: random.Random, state: ClusterState) -> Event:
     moved = claim.model_copy(update={"nodes": (*claim.nodes, node.name)})
     late = claim.model_copy(update={"offset": claim.period})
     unknown = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "unknown"})})
-    mistakes: list[Event] = [
+    mistakes: list[StateEvent] = [
         Reserved(claim=claim),
         # The last of its nodes has no room any more.
         Reserved(claim=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metronome_opt.gate.windows import Claim, SlotPlan
+from metronome_opt.gate.windows import Claim, WindowTracker
 from metronome_opt.kubernetes.state.monitor import Monitor
 from metronome_opt.kubernetes.state.observations import GateCounter
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -47,7 +47,7 @@ class Worker:
     burst_ms: float  # with a link of its own
     weight: int = 1
     claim: Claim | None = None
-    plan: SlotPlan | None = None
+    plan: WindowTracker | None = None
     until_ms: float = 0.0
     ended_ms: float | None = None  # its last burst
     computed_ms: float | None = None  # before its last burst
@@ -84,7 +84,7 @@ class Worker:
             self.plan = None
             return
         if self.plan is None:
-            self.plan = SlotPlan(self.claim)
+            self.plan = WindowTracker(self.claim)
         elif self.plan.claim != self.claim:
             self.plan.follow(self.claim)
         begin_ns, slot_ns = self.plan.take(round(1e6 * now_ms))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from metronome_opt.errors import RemoteError
-from metronome_opt.kubernetes.state.monitor import Monitor, Rephased
+from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome
 from metronome_opt.kubernetes.state.observations import Read
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -31,7 +31,7 @@ class Watched:
     state: ClusterState
     read: Read | None
     now_s: float = 1000.0
-    rephased: list[Rephased] = field(default_factory=list)
+    rephased: list[ReviewOutcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.read, clock=lambda: self.now_s)

@@ -9,11 +9,11 @@ import pytest
 from metronome_opt.allocation.solving import solve
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.monitor import Monitor
-from metronome_opt.kubernetes.state.moves import decide_moves, moved
+from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.scenario.verification import judge
+from metronome_opt.scenario.verification import verify_placed
 from tests.kubernetes.state.events import differences, rebuilt
 from tests.kubernetes.state.small import cluster, running, state_of
 
@@ -75,13 +75,13 @@ def test_moves_go_on_until_none_pays() -> None:
 def test_a_solved_move_is_taken_over() -> None:
     state = crowded()
     places = {each.job: each.after.nodes for each in decide_moves(state, 60, NOW)}
-    there = moved(state, places)
+    there = apply_migrations(state, places)
     assert state.claims["a"].nodes == ("n0", "n1")
     solved = solve(scenario_of(there), time_limit=2, workers=1).schedule
     assert solved.objectives["slowdown"] == 1
     stated = {job: claim.nodes for job, claim in there.claims.items()}
     solved = solved.model_copy(update={"places": stated})
-    assert judge(scenario_of(there), solved)[1] == ()
+    assert verify_placed(scenario_of(there), solved)[1] == ()
     assert take_over(state, solved)
     assert {job: claim.nodes for job, claim in state.claims.items()} == stated
     assert state.free[:, 0].tolist() == [1, 1, 0, 0]
@@ -104,7 +104,7 @@ def test_jobs_change_places_at_once() -> None:
 def test_a_job_is_as_fast_as_its_new_links_allow() -> None:
     state = crowded()
     state.set_capacity("n2", 60)
-    claim = moved(state, {"a": ["n2", "n3"]}).claims["a"]
+    claim = apply_migrations(state, {"a": ["n2", "n3"]}).claims["a"]
     # 12 slots at 100 take 20 at 60; the next divisor of 24 is 24.
     assert (claim.gang.period, claim.gang.peak, claim.stretch) == (20, 60, 4)
 
@@ -132,14 +132,14 @@ def test_a_job_moves_only_where_there_is_room(
     places: dict[str, tuple[str, ...]], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        moved(crowded(), places)
+        apply_migrations(crowded(), places)
 
 
 def test_the_monitor_looks_at_jobs_on_the_old_and_new_links_of_a_moved_one() -> None:
     state, monitor = crowded(), Monitor(None)
     monitor.ask(state, measured=False)
     monitor.follow(state)
-    state.revise(moved(state, {"a": ["n2", "n3"]}).claims.values())
+    state.revise(apply_migrations(state, {"a": ["n2", "n3"]}).claims.values())
     question = monitor.ask(state, measured=False)
     assert question is not None
     assert question.concerned == {"a", "n0", "n1"}

@@ -12,11 +12,11 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.manifests import build_manifests
 from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.reading.machines import Choices
+from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.scenario import make_cluster
 from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM
-from metronome_opt.kubernetes.state.moves import moved, reroute
-from metronome_opt.kubernetes.state.placement import Place, place_job
+from metronome_opt.kubernetes.state.moves import apply_migrations, reroute
+from metronome_opt.kubernetes.state.placement import PlacementDecision, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation, read_request
 from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -67,7 +67,7 @@ def test_a_job_that_comes_takes_the_free_spine() -> None:
         state = spines()
         state.reserve(across("a", spine, spine))
         place = place_job(state, gang("b"))
-        assert isinstance(place, Place)
+        assert isinstance(place, PlacementDecision)
         assert place.claim.nodes == ("n1", "n3")
         assert place.claim.paths == ((1 - spine,), (1 - spine,))
         state.reserve(place.claim)
@@ -87,8 +87,8 @@ def test_flows_of_running_jobs_are_told_apart() -> None:
 def test_a_job_that_moves_leaves_its_paths_behind() -> None:
     state = spines()
     state.reserve(across("a", 1, 1))
-    assert moved(state, {"a": ("n0", "n1")}).claims["a"].paths == ()
-    assert moved(state, {}, {"a": ((0,), (1,))}).claims["a"].paths == ((0,), (1,))
+    assert apply_migrations(state, {"a": ("n0", "n1")}).claims["a"].paths == ()
+    assert apply_migrations(state, {}, {"a": ((0,), (1,))}).claims["a"].paths == ((0,), (1,))
 
 
 def test_paths_stand_in_claims_and_annotations() -> None:
@@ -116,7 +116,7 @@ def test_a_claim_without_chosen_paths_names_none() -> None:
     fields = {name: getattr(state.cluster, name) for name in ClusterSpec.model_fields}
     hashed = ClusterState(ClusterSpec.model_validate({**fields, "routing": "ecmp"}))
     place = place_job(hashed, gang("a"))
-    assert isinstance(place, Place)
+    assert isinstance(place, PlacementDecision)
     hashed.reserve(across("b"))
     slots = slots_of(hashed, hashed.claims["b"])
     assert PATH not in pod_annotations(slots, "b-0")
@@ -141,7 +141,7 @@ def test_capacities_are_read_back_as_they_were_written() -> None:
         for each in some
         if each["kind"] == CAPACITY
     )
-    cluster = make_cluster(objects, Choices(gpus=1)).document
+    cluster = make_cluster(objects, ImportOptions(gpus=1)).document
     assert cluster["racks"] == [
         {
             "name": rack,
@@ -159,7 +159,7 @@ def test_flows_leave_a_spine_that_is_down() -> None:
     assert reroute(state, 0.0)
     assert state.claims["a"].paths[0] == (1,)
     place = place_job(state, gang("b"))
-    assert isinstance(place, Place)
+    assert isinstance(place, PlacementDecision)
     assert place.claim.paths[0] == (1,)
 
 
@@ -192,7 +192,7 @@ def test_links_to_spines_without_a_rack_are_refused() -> None:
     objects = Objects()
     objects.add(("written", each) for each in capacities)
     with pytest.raises(InputError, match="node 'n0': its links of scope Uplink are not those of"):
-        make_cluster(objects, Choices(gpus=1))
+        make_cluster(objects, ImportOptions(gpus=1))
 
 
 def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
@@ -237,6 +237,6 @@ def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path
     asked = read_request(path, cluster)
     assert [each.rate for each in asked.phases] == [1000]
     place = place_job(ClusterState(cluster), asked)
-    assert isinstance(place, Place)
+    assert isinstance(place, PlacementDecision)
     assert place.expected_ms == pytest.approx(400)
     assert [each.rate for each in place.claim.gang.phases] == [1000]

@@ -5,25 +5,30 @@ from __future__ import annotations
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.placement import Place, decide, occupancy_of, place_job
+from metronome_opt.kubernetes.state.placement import (
+    PlacementDecision,
+    decide,
+    occupancy_of,
+    place_job,
+)
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.waiting import Wait
+from metronome_opt.kubernetes.state.waiting import WaitDecision
 from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario.nodes import Resources
 from tests.kubernetes.state.small import cluster, gang, running, state_of
 
 
-def placed(state: ClusterState, asked: Gang, now_s: float | None = None) -> Place:
+def placed(state: ClusterState, asked: Gang, now_s: float | None = None) -> PlacementDecision:
     decision = place_job(state, asked, now_s=now_s)
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacementDecision)
     assert state.reserve(decision.claim)  # whatever is decided can be reserved
     return decision
 
 
-def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> Wait:
+def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> WaitDecision:
     decision = place_job(state, asked, now_s=now_s)
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, WaitDecision)
     return decision
 
 
@@ -154,8 +159,8 @@ def test_job_waits_rather_than_slow_down_a_more_important_one() -> None:
     assert decision.reason.endswith(" % longer itself; about 40 s until 1 node is free")
     # It does not if it has waited for long, or if it is not known when short ends.
     patient = decide(state, [(asked, 1e9)], 120)[asked.name]
-    assert isinstance(place_job(state, asked, patient, now_s=120), Place)
-    assert isinstance(place_job(state, asked), Place)
+    assert isinstance(place_job(state, asked, patient, now_s=120), PlacementDecision)
+    assert isinstance(place_job(state, asked), PlacementDecision)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +178,7 @@ def test_reasons_say_how_many_nodes_lack_what() -> None:
     state.set_node("n0", up=False)
     state.set_node("n4", up=False)
     decision = waits(state, gang(2, each=Resources(gpus=2)))
-    assert decision == Wait(
+    assert decision == WaitDecision(
         "1 of 2 tasks find room; 2 nodes take no tasks; 2 nodes lack GPUs, CPU or memory "
         "(GPUs: 1 free, 2 needed); needs 1 more node with 2 GPUs free",
         by_choice=False,
@@ -222,6 +227,6 @@ def test_gang_that_would_be_too_slow_takes_no_room() -> None:
     state, slow, other = state_of(cluster([2], hyperperiod=12)), gang(4), gang(2, name="other")
     decisions = decide(state, [(slow, 0.0), (other, 0.0)])
     refused = place_job(state, slow, decisions["new"])
-    assert isinstance(refused, Wait)
+    assert isinstance(refused, WaitDecision)
     assert "links are so narrow that its iterations exceed" in refused.reason
-    assert isinstance(place_job(state, other, decisions["other"]), Place)
+    assert isinstance(place_job(state, other, decisions["other"]), PlacementDecision)

@@ -14,7 +14,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.placement import place_job, place_scenario
 from metronome_opt.kubernetes.state.records import Gang, read_request
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.waiting import Wait
+from metronome_opt.kubernetes.state.waiting import WaitDecision
 from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
 from metronome_opt.scenario.cluster_file import ClusterSpec
@@ -135,7 +135,7 @@ def test_a_job_that_finds_no_room_waits_as_if_each_worker_had_a_node(tmp_path: P
     # 2 x 7 / 8 of 5,000 Mbit at 50,000 Mbit/s: 175 ms.
     assert (asked.tasks, asked.period) == (8, 95)
     waits = place_job(ClusterState(spec_of()), asked)
-    assert isinstance(waits, Wait)
+    assert isinstance(waits, WaitDecision)
     assert waits.reason.startswith("4 of 8 tasks find room; ")
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pydantic import TypeAdapter
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.records import Event, Reservation, Reserved
+from metronome_opt.kubernetes.state.records import Reservation, Reserved, StateEvent
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.cluster_file import ClusterSpec
 from tests.kubernetes.state.events import differences, draw, rebuilt, small_cluster
@@ -26,7 +26,7 @@ def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
 
 
 def test_a_claim_that_is_in_force_is_not_taken_twice() -> None:
-    events: list[Event] = []
+    events: list[StateEvent] = []
     state = ClusterState(cluster([2, 2]))
     state.note = events.append
     assert state.reserve(A)
@@ -46,7 +46,7 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
     state = state_of(cluster([2, 2]), A, B)
     before = rebuilt(state)
 
-    def note(_: Event) -> None:
+    def note(_: StateEvent) -> None:
         raise error
 
     state.note = note
@@ -66,7 +66,7 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
 
 @pytest.mark.parametrize("changes", [{"offset": -3}, {"offset": 1.5}, {"stretch": -50}])
 def test_claims_that_were_copied_with_wrong_fields_are_refused(changes: dict[str, float]) -> None:
-    events: list[Event] = []
+    events: list[StateEvent] = []
     state = state_of(cluster([2, 2]), B)
     state.note = events.append
     before = rebuilt(state)
@@ -116,7 +116,7 @@ class AnyLife(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.journal: list[bytes] = []
-        adapter: TypeAdapter[Event] = TypeAdapter(Event)
+        adapter: TypeAdapter[StateEvent] = TypeAdapter(StateEvent)
         self.read = adapter.validate_json
         self.state = ClusterState(small_cluster())
         self.state.note = lambda event: self.journal.append(adapter.dump_json(event))
@@ -130,7 +130,7 @@ class AnyLife(RuleBasedStateMachine):
         if self.refusal(event) is not None:
             assert (len(self.journal), self.state.sequence) == before
 
-    def refusal(self, event: Event) -> str | None:
+    def refusal(self, event: StateEvent) -> str | None:
         try:
             self.state.apply(event)
         except InputError as error:

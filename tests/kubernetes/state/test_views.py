@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.state.views import (
     schedule_of,
     snapshot_of,
 )
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.kubernetes.state.small import A, B, cluster, gang, state_of, usual
 
 # ------------------------------------------------------------------ documents
@@ -78,6 +78,6 @@ def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
     schedule = schedule_of(state)
     assert dict(schedule.offsets) == {"a": 2, "b": 7, "stretched": 7}
     assert dict(schedule.stretch) == {"a": 0, "b": 0, "stretched": 1}
-    assert check(instance_of(state), schedule) == ()
+    assert verify_schedule(instance_of(state), schedule) == ()
     assert schedule.objectives["contention"]
     assert schedule.objectives["moves"] == 0

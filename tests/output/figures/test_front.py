@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from metronome_opt.errors import InputError
 from metronome_opt.plot import plot_front
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.multiobjective.front import Front
 from tests.builders import schedule, two_jobs
 
@@ -29,7 +29,7 @@ def front(
 ) -> Front:
     offsets = {"a": 0, "b": 0}
     schedules = tuple(schedule("two-jobs", offsets, objectives=point) for point in points)
-    facts = {"complete": True, "stop": Stop.PROVED, "runtime_s": 1.0, **fields}
+    facts = {"complete": True, "stop": StopReason.PROVED, "runtime_s": 1.0, **fields}
     return Front(two_jobs(), names, schedules, **facts)
 
 

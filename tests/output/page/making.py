@@ -13,7 +13,7 @@ from metronome_opt.output.page.assemble import build_page
 from metronome_opt.output.page.sources import Point
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.scenario.build import Problem
+from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.verify import Evaluation, evaluate
 from tests.builders import schedule
 
@@ -67,7 +67,7 @@ def page_of(instance: Instance, *schedules: Schedule) -> str:
     points = [
         Point(Path(f"point-{number:03}.json"), each) for number, each in enumerate(schedules, 1)
     ]
-    return build_page(Problem(instance), points)
+    return build_page(PlacedInstance(instance), points)
 
 
 def open_page(page: Page, folder: Path, text: str) -> None:

@@ -18,7 +18,7 @@ from metronome_opt.kubernetes import VerificationError
 from metronome_opt.output.page.sources import find_problem, read_points
 from metronome_opt.problem.instance import write_instance
 from metronome_opt.problem.schedule import write_schedule
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, two_jobs
 from tests.output.page.making import page_of, schedule_of
 
@@ -75,7 +75,7 @@ def test_page_has_stated_slowdown() -> None:
         objectives={"slowdown": Fraction(21, 20)},
         lower_bound=Fraction(1),
     )
-    assert check(instance, schedule) == ()
+    assert verify_schedule(instance, schedule) == ()
     data = data_of(page_of(instance, schedule))
     (point,) = data["points"]
     assert (point["truth"]["slowdown"], point["gap"]) == ("21/20", "1/21")

@@ -15,7 +15,7 @@ from playwright.sync_api import Page
 from metronome_opt.output.tables import CUSHION_LEGEND
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, two_jobs
 from tests.output.page.making import (
     assert_shows,
@@ -91,7 +91,7 @@ def test_page_shows_exact_values_of_any_offsets(
         assert_shows(lasting, evaluate(instance, offsets, stretch, longer=longer))
     taken = taken_schedule(lasting)
     assert taken.offsets == others[-1]
-    assert check(instance, taken) == ()
+    assert verify_schedule(instance, taken) == ()
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_changed_schedule_keeps_true_values_only(page: Page, tmp_path: Path) -> 
     open_page(page, tmp_path, page_of(instance, schedule))
     rotate(page, instance, {"a": 0, "b": 7})
     taken = taken_schedule(page)
-    assert check(instance, taken) == ()
+    assert verify_schedule(instance, taken) == ()
     assert (taken.status, taken.solver, taken.seed) == ("feasible", "local, turned by hand", None)
     assert list(taken.objectives.items()) == [
         ("contention", Fraction(750)),
@@ -244,13 +244,13 @@ def test_changed_schedule_drops_simulated_values(page: Page, tmp_path: Path) -> 
         objectives={"slowdown": Fraction(21, 20)},
         lower_bound=Fraction(1),
     )
-    assert check(instance, schedule) == ()
+    assert verify_schedule(instance, schedule) == ()
     open_page(page, tmp_path, page_of(instance, schedule, schedule))  # two, to choose from
     assert "slowdown 1.05" in page.inner_text("#points")
     assert taken_schedule(page) == schedule
     rotate(page, instance, {"a": 0, "b": 9})
     taken = taken_schedule(page)
-    assert check(instance, taken) == ()
+    assert verify_schedule(instance, taken) == ()
     assert (taken.gated, taken.expected_ms, taken.lower_bound) == (None, None, None)
     assert (taken.stretch["b"], taken.stretch_limit) == (5, Fraction(1, 4))
     assert list(taken.objectives) == ["contention", "latency"]
@@ -263,7 +263,7 @@ def test_refuted_bound_is_dropped_with_notice(page: Page, tmp_path: Path) -> Non
     offsets = {"a": 2, "b": 0}
     bound = evaluate(instance, offsets).contention  # the judge has nothing to refute it with
     schedule = schedule_of(instance, offsets, lower_bound=bound)
-    assert check(instance, schedule) == ()
+    assert verify_schedule(instance, schedule) == ()
     open_page(page, tmp_path, page_of(instance, schedule))
     assert page.is_hidden("#refuted")
     rotate(page, instance, {"a": 4, "b": 0})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.kernels.compiled_instance import (
-    Compiled,
+    CompiledInstance,
     DemandState,
     Ints,
     compile_instance,
@@ -25,7 +25,7 @@ class Scheduled(NamedTuple):
     """An instance, compiled with a common scale, with offsets and their state."""
 
     instance: Instance
-    compiled: Compiled
+    compiled: CompiledInstance
     around: Neighbours
     offsets: Ints
     state: DemandState

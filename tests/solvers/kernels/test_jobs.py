@@ -10,7 +10,11 @@ from hypothesis import given
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.kernels.compiled_instance import Compiled, DemandState, compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import (
+    CompiledInstance,
+    DemandState,
+    compile_instance,
+)
 from metronome_opt.solvers.kernels.jobs import (
     best_offset,
     contention,
@@ -35,7 +39,7 @@ def contention_at(instance: Instance, offsets: dict[str, int]) -> Fraction:
     return evaluate(instance, offsets).contention
 
 
-def all_costs(compiled: Compiled, state: DemandState, job: int) -> np.ndarray:
+def all_costs(compiled: CompiledInstance, state: DemandState, job: int) -> np.ndarray:
     cost = np.empty(compiled.instance.jobs[job].period, np.int64)
     score_job(state, job, cost)
     return cost

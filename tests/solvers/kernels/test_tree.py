@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.kernels import tree as module
-from metronome_opt.solvers.kernels.branch_bound import grow
+from metronome_opt.solvers.kernels.branch_bound import expand_tree
 from metronome_opt.solvers.kernels.compiled_instance import compile_instance
 from metronome_opt.solvers.kernels.contacts import contacts_of
 from metronome_opt.solvers.kernels.jobs import put_job
@@ -70,7 +70,7 @@ class Grown:
         return self.search.tree
 
     def grow(self, budget: int) -> Tree:
-        grow(self.search, budget)
+        expand_tree(self.search, budget)
         return self.tree
 
     @property

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.problem.result import Event, Result, Stop
+from metronome_opt.problem.result import ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
 from metronome_opt.solvers.multiobjective.pareto import pareto
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, HARMLESS, job, network
 from tests.solvers.multiobjective.enumeration import costs, final
 from tests.solving import solve
@@ -31,8 +31,8 @@ ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
     began = time.process_time()
     result = solve(HARD, objective=names, time_limit=0.3, workers=1)
-    assert result.stop is Stop.TIME_LIMIT
-    assert check(HARD, result.schedule) == ()
+    assert result.stop is StopReason.TIME_LIMIT
+    assert verify_schedule(HARD, result.schedule) == ()
     assert costs(result.levels) == final(result, names)
     contention = names.index("contention")
     assert not any(level.proved for level in result.levels[contention:])
@@ -49,22 +49,22 @@ def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer.start()
     result = solve(HARD, time_limit=10_000, workers=1, **goal)  # beyond the limit of a test
     timer.join()
-    assert result.stop is Stop.INTERRUPTED
+    assert result.stop is StopReason.INTERRUPTED
     assert not any(level.proved for level in result.levels)
-    assert check(HARD, result.schedule) == ()
+    assert verify_schedule(HARD, result.schedule) == ()
 
 
 def test_callback_is_notified_of_every_level() -> None:
     heard: list[str] = []
 
-    def note(event: Event) -> bool:
+    def note(event: ProgressEvent) -> bool:
         heard.extend(filter(None, [event.source]))
         return bool(event.source == "moves")
 
     found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, workers=1)
     assert heard[0] == "wait"
     assert heard[-1] == "moves"
-    assert found.stop is Stop.RULE
+    assert found.stop is StopReason.RULE
     assert [level.proved for level in found.levels] == [True, False, False]
 
 
@@ -79,9 +79,9 @@ def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.offsets.solve_contention", hurried)
     crowd = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
     result = solve(crowd, objective=["contention", "latency"], workers=1)
-    assert [each.stop for each in reached] == [Stop.TIME_LIMIT, Stop.PROVED]
+    assert [each.stop for each in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
     assert not any(level.proved for level in result.levels)
-    assert result.stop is Stop.TIME_LIMIT
+    assert result.stop is StopReason.TIME_LIMIT
 
 
 @pytest.mark.parametrize("names", [["contention", "wait"], ["wait", "latency"]])
@@ -109,7 +109,7 @@ def test_front_keeps_points_wherever_search_stops(
         left = looks
         front = pareto(crowd, names, workers=1)
         assert front.points
-        assert all(check(crowd, point) == () for point in front.points)
+        assert all(verify_schedule(crowd, point) == () for point in front.points)
         assert front.complete == (left >= 0)
         if front.complete:
             break

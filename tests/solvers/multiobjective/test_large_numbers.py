@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.multiobjective.pareto import pareto
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 from tests.solving import solve
 
@@ -55,7 +55,7 @@ def test_large_numbers_are_solved_or_refused_in_one_line(
         assert "does not fit 64-bit integers; use " in line
         return
     for schedule in found.points if hasattr(found, "points") else [found.schedule]:
-        assert check(instance, schedule) == ()
+        assert verify_schedule(instance, schedule) == ()
 
 
 def test_refusal_names_place_value_and_remedy() -> None:
@@ -85,4 +85,4 @@ def test_units_beyond_64_bits_are_exact() -> None:
     result = solve(instance, objective=["wait", "contention"], time_limit=2, workers=1)
     assert result.levels[0].value == 0
     assert result.offsets == instance.unshifted
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.multiobjective import offsets
 from metronome_opt.solvers.multiobjective.costs import Offsets
-from metronome_opt.solvers.multiobjective.group_search import Answer
+from metronome_opt.solvers.multiobjective.group_search import GroupResult
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.solvers.multiobjective.enumeration import contested, cost
@@ -22,9 +22,9 @@ NAMES = ("wait", "moves", "cushion")
 """Contention and latency, first, are for a solver, which knows better than to move single jobs."""
 
 
-def nothing(*_: object, start: Offsets | None = None, **__: object) -> Answer:
+def nothing(*_: object, start: Offsets | None = None, **__: object) -> GroupResult:
     """Stand in for an exact search without time."""
-    return Answer(start, proved=False)
+    return GroupResult(start, proved=False)
 
 
 @pytest.fixture(autouse=True, scope="module")

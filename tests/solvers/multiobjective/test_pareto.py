@@ -13,12 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
 from metronome_opt.solvers.multiobjective.pareto import pareto
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, job, network, tangle
 from tests.solvers.multiobjective.enumeration import contested, cost, every, front
 from tests.solving import solve
@@ -44,7 +44,7 @@ def is_sound(found: Front) -> bool:
         for other in rows
         if one is not other and all(a <= b for a, b in zip(one, other, strict=True))
     ]
-    true = all(check(found.instance, point) == () for point in found.points)
+    true = all(verify_schedule(found.instance, point) == () for point in found.points)
     return true and rows == sorted(rows) and not covered
 
 
@@ -55,7 +55,7 @@ def test_front_is_complete(instance: Instance, names: list[str]) -> None:
     assert points(found) == front(every(instance), names)
     assert is_sound(found)
     assert found.complete
-    assert found.stop is Stop.PROVED
+    assert found.stop is StopReason.PROVED
 
 
 @given(contested(most_schedules=80), TWO, st.integers(1, 3))
@@ -119,7 +119,7 @@ def test_front_cut_short_is_not_complete() -> None:
     began = time.monotonic()
     found = pareto(HARD, time_limit=1, workers=1)
     assert not found.complete
-    assert found.stop is Stop.TIME_LIMIT
+    assert found.stop is StopReason.TIME_LIMIT
     assert found.points
     assert is_sound(found)
     assert {point.status for point in found.points} == {Status.FEASIBLE}
@@ -155,7 +155,7 @@ def test_ctrl_c_keeps_points() -> None:
     timer.start()
     found = pareto(HARD, ["contention", "wait"], time_limit=100, workers=1)
     timer.join()
-    assert found.stop is Stop.INTERRUPTED
+    assert found.stop is StopReason.INTERRUPTED
     assert not found.complete
     assert found.points
     assert is_sound(found)

@@ -15,7 +15,7 @@ from metronome_opt.errors import InputError, PluginError
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import JobObjective
 from metronome_opt.solvers.multiobjective.pareto import pareto
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import HARMLESS, job, network
 from tests.solvers.multiobjective.enumeration import contested
 from tests.tiers import examples
@@ -114,7 +114,7 @@ def test_plugin_objective_is_optimised_and_held(instance: Instance) -> None:
     assert tuple(level.value for level in first.levels) == min(schedules)
     assert all(level.proved for level in first.levels)
     assert value(instance, dict(first.offsets)) == first.levels[0].value
-    assert check(instance, first.schedule) == ()
+    assert verify_schedule(instance, first.schedule) == ()
     assert "toy" not in first.schedule.objectives
     second = solve(instance, objective=["contention", "toy"], workers=1)
     assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)

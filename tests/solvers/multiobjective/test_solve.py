@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Stop
+from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.verify import check
+from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 from tests.solvers.multiobjective.enumeration import (
     ORDERS,
@@ -31,8 +31,8 @@ def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) ->
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
-    assert result.stop is Stop.PROVED
-    assert check(instance, result.schedule) == ()
+    assert result.stop is StopReason.PROVED
+    assert verify_schedule(instance, result.schedule) == ()
     # Only a cushion without limit is a value that no bound can meet.
     assert (result.status is Status.OPTIMAL) == (result.objective is not None)
 
@@ -48,7 +48,7 @@ def test_reserve_is_that_of_longer_bursts(
     longer = solve(extend_bursts(instance, slots), objective=names, workers=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
 
 
 @pytest.mark.parametrize("solver", ["greedy", "cpsat", "local", "branch-bound"])
@@ -59,7 +59,7 @@ def test_solvers_hold_contention_and_minimise_latency(solver: str) -> None:
     )
     best = in_order(every(instance), names)
     result = solve(instance, solver, objective=names, workers=1)
-    assert check(instance, result.schedule) == ()
+    assert verify_schedule(instance, result.schedule) == ()
     assert [level.name for level in result.levels] == names
     if solver in ("cpsat", "branch-bound"):
         assert [level.value for level in result.levels] == best

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import Event, Stop
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.verify import check, evaluate
+from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, tangle
 from tests.solvers.multiobjective.enumeration import cost, every, front, in_order, stretchable
 from tests.solving import solve
@@ -44,8 +44,8 @@ def test_lexicographic_order_with_stretch_is_optimal(
     assert values == minimum
     assert [level.name for level in found.levels] == names
     assert all(level.proved for level in found.levels)
-    assert found.stop is Stop.PROVED
-    assert check(instance, found.schedule) == ()
+    assert found.stop is StopReason.PROVED
+    assert verify_schedule(instance, found.schedule) == ()
 
 
 @given(stretchable(), st.sampled_from(("contention", "latency", "wait", "moves")))
@@ -58,14 +58,14 @@ def test_front_with_stretch_is_complete(instance: Instance, other: str) -> None:
     ]
     assert points == front(every(instance), (other, "stretch"))
     assert found.complete
-    assert all(check(instance, point) == () for point in found.points)
+    assert all(verify_schedule(instance, point) == () for point in found.points)
 
 
 def test_overlong_hyperperiods_are_shortened() -> None:
     found = solve(TOO_LONG, time_limit=1, workers=1)
     assert any(found.stretch.values())
     assert [level.name for level in found.levels] == ["contention", "stretch"]
-    assert check(TOO_LONG, found.schedule) == ()
+    assert verify_schedule(TOO_LONG, found.schedule) == ()
     assert any("hyperperiods are above the limit" in note for note in found.notes)
 
 
@@ -90,9 +90,9 @@ def test_sum_is_refused_where_jobs_have_to_be_stretched() -> None:
 
 @pytest.mark.slow
 def test_callback_ends_choice_of_stretches() -> None:
-    calls: list[Event] = []
+    calls: list[ProgressEvent] = []
 
-    def enough(event: Event) -> bool:
+    def enough(event: ProgressEvent) -> bool:
         calls.append(event)
         return True
 
@@ -100,8 +100,8 @@ def test_callback_ends_choice_of_stretches() -> None:
         TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, workers=1
     )
     assert len(calls) == 1
-    assert found.stop is Stop.RULE
-    assert check(TOO_LONG, found.schedule) == ()
+    assert found.stop is StopReason.RULE
+    assert verify_schedule(TOO_LONG, found.schedule) == ()
 
 
 @pytest.mark.parametrize("solver", ["greedy", "cpsat"])
@@ -122,7 +122,7 @@ def test_components_are_stretched_separately() -> None:
     found = solve(instance, objective=["contention", "stretch"], workers=1)
     assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
     assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
-    assert found.stop is Stop.PROVED
+    assert found.stop is StopReason.PROVED
 
 
 def hard() -> Instance:
@@ -144,8 +144,8 @@ def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.stretching._greedy", quick)
     found = solve(hard(), objective=["contention", "stretch"], workers=1)
-    assert found.stop is Stop.INTERRUPTED
-    assert check(hard(), found.schedule) == ()
+    assert found.stop is StopReason.INTERRUPTED
+    assert verify_schedule(hard(), found.schedule) == ()
 
 
 def test_no_common_periods_are_an_error() -> None:
