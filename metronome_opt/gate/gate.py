@@ -30,9 +30,9 @@ class Gate:
     """Gate that a training loop enters before each burst.
 
     A burst waits for its slot, never for longer than a period, by the rules of `WindowTracker`.
-    Without a claim, or with a broken one, nothing waits; one warning says why. If the claim says that the
-    job is not gated nothing waits either, and that needs no warning. A gate never raises: what goes
-    wrong is a warning of the logger ``metronome_opt.gate``, each once.
+    Without a claim, or with a broken one, nothing waits; one warning says why. If the claim says
+    that the job is not gated nothing waits either, and that needs no warning. A gate never raises:
+    what goes wrong is a warning of the logger ``metronome_opt.gate``, each once.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
     another one, is a part of it: it begins with it, and what it sends counts there. Threads that

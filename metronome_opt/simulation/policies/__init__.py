@@ -1,7 +1,8 @@
 """Policies: placement, admission and slots of jobs.
 
 A policy is a subclass of `baselines.SpreadPolicy`, and one `PolicyEntry`: in the table below, or in
-another package, which names it in an entry point of the group ``metronome_opt.policies``. Command line, studies, campaigns and figures know them all by name.
+another package, which names it in an entry point of the group ``metronome_opt.policies``. Command
+line, studies, campaigns and figures know all policies by name.
 
 Keyword-only parameters of the factory are options, which follow the name:
 ``metronome:slots=no:waits=no``. All have one more, ``routing``, as of a `Cluster`.
