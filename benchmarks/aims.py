@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.problem.instance import Instance, read_instance
 from metronome_opt.problem.result import Result
@@ -39,7 +39,7 @@ def aims(small: bool) -> Iterator[Figure]:
         fitting = [each for each in problems if _nodes(each) <= _MOST_NODES]
         for aim, terms in AIMS.items():
             rows = [
-                _measured(solve(each, time_limit=_LIMIT_S, workers=2, network=network, **terms))
+                _measured(allocate(each, time_limit=_LIMIT_S, threads=2, network=network, **terms))
                 for each in fitting[: 1 if small else None]
             ]
             for name in rows[0]:

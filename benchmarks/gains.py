@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.slowdowns import FAMILIES, NETWORK, STRETCH, instances, judge, read_best
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 
@@ -38,7 +38,7 @@ def equal_jobs(small: bool) -> Iterator[Figure]:
     for jitter in (0.01,) if small else (0.0, 0.01, 0.02, 0.05):
         for load in (0.8,) if small else (0.6, 0.8, 0.95):
             for count in (2,) if small else (2, 3, 4, 6, 8):
-                result = solve(_alike(count, load, jitter), time_limit=None, workers=2)
+                result = allocate(_alike(count, load, jitter), time_limit=None, threads=2)
                 simulated, schedule = result.simulated, result.schedule
                 if simulated is None or schedule.expected_ms is None:
                     continue
@@ -78,7 +78,7 @@ def _gains(
 ) -> Iterator[Figure]:
     before, after, worst, gated, shares = [], [], [], [], []
     for instance in chosen:
-        result = solve(instance, time_limit=seconds, workers=2, objective="slowdown", **terms)
+        result = allocate(instance, time_limit=seconds, threads=2, objective="slowdown", **terms)
         plan = Plan.of(instance, result.schedule)
         player = judge(instance, network)
         unshifted = player.slowdowns(Plan(instance.unshifted))

@@ -19,7 +19,7 @@ from scipy import stats
 from benchmarks.figures import RESULTS
 from benchmarks.registry import Figure, benchmark
 from benchmarks.testbed.cases import STORED, read_cases
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
@@ -53,7 +53,7 @@ class _Outcome(NamedTuple):
 
 def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     """Return what slots come to at once and twice the stated jitter; nothing if no job is gated."""
-    result = solve(instance, time_limit=60, stretch_limit="2%", workers=1)
+    result = allocate(instance, time_limit=60, stretch_limit="2%", threads=1)
     plan = Plan.of(instance, result.schedule)
     outcomes = []
     fresh = range(_FIRST_SEED, _FIRST_SEED + seeds)

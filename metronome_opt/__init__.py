@@ -13,10 +13,10 @@ TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as 
 if TYPE_CHECKING:
     from typing import Any
 
-    from metronome_opt.allocation.api import allocate as allocate
-    from metronome_opt.allocation.fronts import pareto as pareto
-    from metronome_opt.allocation.solving import load as load
-    from metronome_opt.allocation.solving import solve as solve
+    from metronome_opt.api import allocate as allocate
+    from metronome_opt.api import load as load
+    from metronome_opt.api import pareto as pareto
+    from metronome_opt.api import solve as solve
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
     from metronome_opt.errors import MissingBackendError as MissingBackendError
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from metronome_opt.verify import verify_schedule as verify_schedule
 
 _HOME = {
-    "allocation.api": ("allocate",),
+    "api": ("allocate", "load", "pareto", "solve"),
     "output.comparison": ("compare",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "problem.instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
@@ -60,8 +60,6 @@ _HOME = {
     "scenario": ("build_scenario", "read_scenario"),
     "problem.schedule": ("Schedule", "Status", "read_schedule", "write_schedule"),
     "solvers": ("SOLVERS",),
-    "allocation.fronts": ("pareto",),
-    "allocation.solving": ("load", "solve"),
     "problem.stopping": ("MaxIterations", "MaxRuntime", "NoImprovement"),
     "verify": ("verify_schedule", "evaluate"),
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import allocate, pareto, solve
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.problem.result import Result
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.multiobjective.front import Front
 
 
 class Model:
@@ -16,7 +19,7 @@ class Model:
     >>> model = Model(slot_ms=5).add_link("uplink", capacity=50_000)
     >>> for name in ("a", "b"):
     ...     model = model.add_job(name, period=40, phases=[(0, 12, 40_000)], links=["uplink"])
-    >>> dict(model.solve("greedy", "contention").offsets)
+    >>> dict(model.solve("greedy").offsets)
     {'a': 0, 'b': 20}
 
     Parameters
@@ -78,8 +81,16 @@ class Model:
         return Instance.from_dict(document)
 
     def solve(self, *arguments: Any, **options: Any) -> Result:
-        """Solve the instance; the arguments are those of `metronome_opt.solve`."""
+        """Choose time slots; the arguments are those of `metronome_opt.solve`."""
         return solve(self.instance(), *arguments, **options)
+
+    def allocate(self, *arguments: Any, **options: Any) -> Result:
+        """Choose gated jobs, periods and offsets; as `metronome_opt.allocate`."""
+        return allocate(self.instance(), *arguments, **options)
+
+    def pareto(self, *arguments: Any, **options: Any) -> Front:
+        """Find non-dominated schedules; the arguments are those of `metronome_opt.pareto`."""
+        return pareto(self.instance(), *arguments, **options)
 
 
 def _named(keys: Sequence[str], values: Sequence[int]) -> dict[str, int]:

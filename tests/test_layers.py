@@ -22,7 +22,7 @@ FLOORS = [
     "plot",
     "output",
     "kubernetes | simulation",
-    "model",
+    "model api",
     "allocation",
     "engine",
     "solvers",

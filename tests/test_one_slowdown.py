@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.output.tables import gated_text
@@ -67,7 +67,7 @@ SEEDS = [pytest.param(i, marks=[pytest.mark.slow] * (i >= QUICK)) for i in range
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
     scenario = drawn(seed)
-    result = solve(scenario, time_limit=20, seed=0, workers=1)
+    result = allocate(scenario, time_limit=20, seed=0, threads=1)
     schedule = Schedule.from_dict(result.schedule.to_dict())
     problem, faults = verify_placed(scenario, schedule)
     assert faults == ()

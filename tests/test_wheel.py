@@ -91,7 +91,7 @@ def test_solve_runs_from_the_wheel_away_from_the_checkout(wheel: Path, tmp_path:
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     away = tmp_path / "away"
     away.mkdir()
-    words = "solve paper-24 --objectives contention --plot picture.svg --claims claims"
+    words = "solve paper-24 --plot picture.svg --claims claims"
     command = [*words.split(), "--output", "schedule.json"]
     check_run(metronome, away, command, "paper-24")
 

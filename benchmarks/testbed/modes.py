@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.shaping import Service
-from metronome_opt import solve
+from metronome_opt import allocate, solve
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError
 
@@ -62,7 +62,7 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
     if mode == "even":
         return _even(case)
     instance = case.instance(STRETCH[mode])
-    found = solve(instance, objective="contention", time_limit=time_limit, seed=0, workers=2)
+    found = solve(instance, objective="contention", time_limit=time_limit, seed=0, threads=2)
     return Plan(dict(found.offsets), case.periods(STRETCH[mode]))
 
 
@@ -79,11 +79,11 @@ def _even(case: Case) -> Plan:
 def _kept(case: Case, stretch_limit: str | None, network: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()
-    found = solve(
+    found = allocate(
         instance,
         time_limit=_KEPT_S,
         seed=0,
-        workers=2,
+        threads=2,
         objective="slowdown",
         stretch_limit=stretch_limit,
         network=network,

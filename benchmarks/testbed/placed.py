@@ -19,7 +19,7 @@ from benchmarks.testbed.agreement import compare
 from benchmarks.testbed.cases import FORMAT, BedJob, Case, read_cases
 from benchmarks.testbed.network import GOODPUT
 from benchmarks.testbed.run import BedRun
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.problem.instance import Sharing
 from metronome_opt.scenario import Scenario, build_scenario, spread
@@ -111,7 +111,7 @@ def _ways(asked: Scenario) -> Mapping[str, Mapping[str, Sequence[str]]]:
         for task in problem.deployment.tasks:
             nodes[task.job].append(task.node)
         ways[way] = nodes
-    solved = solve(asked, time_limit=_LIMIT_S, seed=0, workers=2).schedule
+    solved = allocate(asked, time_limit=_LIMIT_S, seed=0, threads=2).schedule
     return ways | {"ours": solved.places or {}}
 
 

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.objectives import JobObjective, name_of
+from metronome_opt.problem.result import Result
 from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import PlacedInstance, locate, read_source
@@ -24,8 +25,13 @@ class ScenarioError(InputError):
     """A scenario cannot be placed; the text begins with the place in it."""
 
 
+Problem = Instance | PlacedInstance | Scenario | Result | str | Path
+
+
 def read_problem(problem: object) -> PlacedInstance | Scenario:
-    """Return the problem; a scenario without places."""
+    """Return an instance with its places, if any, or a scenario."""
+    if isinstance(problem, Result):
+        problem = problem.instance
     if isinstance(problem, str | Path):
         problem = read_source(problem)
     if isinstance(problem, Instance):
@@ -77,26 +83,21 @@ def naming_problem(problem: object) -> Iterator[None]:
         raise ScenarioError(error.lines[0], error.lines[1:]) from None
 
 
-def place_jobs(source: PlacedInstance | Scenario, budget: Budget, **terms: Any) -> PlacedInstance:
-    """Return the problem with all jobs placed, where means of slowdowns are small.
+def place_jobs(
+    source: PlacedInstance | Scenario, budget: Budget | None = None, **terms: Any
+) -> PlacedInstance:
+    """Return the problem with all jobs placed.
 
-    Terms are those of `metronome_opt.allocation.scenario_search.allocate`.
+    Without a budget jobs are at the nearest nodes, otherwise where means of slowdowns are small;
+    terms are those of `metronome_opt.allocation.scenario_search.allocate`.
     """
     if isinstance(source, PlacedInstance):
         return source
     if source.is_placed:
         return build_scenario(source)
-    from metronome_opt.allocation.scenario_search import allocate
+    from metronome_opt.allocation.scenario_search import allocate, nearest
 
-    return allocate(source, budget, **terms)
-
-
-def warm_up_for_places(source: PlacedInstance | Scenario) -> None:
-    """Load what places are simulated with, where some are to be chosen."""
-    if isinstance(source, Scenario) and not source.is_placed:
-        from metronome_opt.allocation.slots.solve import warm_up_engine
-
-        warm_up_engine()
+    return nearest(source) if budget is None else allocate(source, budget, **terms)
 
 
 def hyperperiod_of(source: PlacedInstance | Scenario) -> int | None:

@@ -1,236 +1,99 @@
-"""Entry to all solvers: check the arguments once, pick a driver by the objective, run it."""
+"""The driver of `allocate`: choose places, then slots there, and state both."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.allocation.arguments import (
-    find_limits,
-    find_names,
-    find_source,
-    hyperperiod_of,
-    naming_problem,
-    place_jobs,
-    read_problem,
-    warm_up_for_places,
-    weights_of,
-)
+from metronome_opt.allocation.arguments import hyperperiod_of, naming_problem, place_jobs
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import (
-    COMPLETION,
-    SLOWDOWN,
-    JobObjective,
-    MeanWeights,
-    are_simulated,
-    simulated_levels,
-)
+from metronome_opt.problem.objectives import COMPLETION, SLOWDOWN, MeanWeights
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Schedule, Status
-from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import PlacedInstance, read_source
-from metronome_opt.solvers.arguments import (
-    DEFAULT_TIME_LIMIT,
-    Arguments,
-    Exact,
-    check_numbers,
-    check_reserve,
-    check_start,
-    interrupt_stops,
-)
+from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.solvers.arguments import Arguments
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import SOLVERS, Solver, SolverFunction, find_solver
+from metronome_opt.solvers.registry import Solver, find_solver
 
 if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan import Plan
+    from metronome_opt.allocation.slots.simulator import Values
 
 
-_AT_PLACES = "bound and proof hold at the places that were chosen; others may be better"
+_AT_PLACES = "bound and proof hold for this placement only"
 _BOUNDS = (
-    "the lower bound holds at any places: no job is faster than at its best one; at these places "
-    "it is {:.4f}, whatever slots jobs have"
+    "the lower bound holds for all placements: no job is faster than at its best one; for this "
+    "placement it is {:.4f}, whatever the slots"
 )
 _WAITING = "jobs wait: the sum of their weights times GPUs is minimised before the slowdown"
 
 
-def load(path: str | Path) -> PlacedInstance:
-    """Read an instance or a scenario, whichever the file says it is.
+def load_allocation(solver: Solver) -> None:
+    """Load what a solver of allocation uses, which no time limit counts."""
+    from metronome_opt.allocation.slots.solve import warm_up_engine
+    from metronome_opt.allocation.solvers import load_backend
+    from metronome_opt.solvers.contention import load_kernels
 
-    Jobs that do not say where they run are at the nearest places.
-
-    Parameters
-    ----------
-    path
-        The file, or the name of a scenario that comes with the package, such as ``paper-24``.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the place in it and the value.
-    """
-    return at_nearest(read_source(path), path)
+    warm_up_engine()
+    load_kernels(find_solver("greedy"))
+    load_backend(solver)
 
 
-def at_nearest(source: Scenario | Instance, path: str | Path) -> PlacedInstance:
-    """Return what `load` returns of a file with this scenario or instance."""
-    with naming_problem(path):
-        return place_jobs(read_problem(source), Budget(0.0))
-
-
-def solve(
-    problem: Instance | PlacedInstance | Scenario | str | Path,
-    solver: str | SolverFunction | Solver = "auto",
-    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact] = SLOWDOWN,
-    *,
-    time_limit: float | None = DEFAULT_TIME_LIMIT,
-    stop: StoppingRule | Sequence[StoppingRule] = (),
-    seed: int = 0,
-    workers: int | None = None,
-    start: Schedule | None = None,
-    cushion_slots: int = 0,
-    stretch_limit: Exact | None = None,
-    network: str | None = None,
-    max_loss: Exact | None = None,
-    sharing: str | None = None,
+def allocate_jobs(
+    problem: object,
+    source: PlacedInstance | Scenario,
+    solver: Solver,
+    budget: Budget,
+    **terms: Any,
 ) -> Result:
-    """Choose for every job when it may burst.
+    """Return the better of what ``greedy`` and another solver of allocation find.
 
-    The slowdown is the weighted mean of iteration time over the best iteration that a job can have
-    in the empty cluster, as the jobs are simulated on the network of their cluster, with computing
-    times that vary by their jitter. No job is made slower than with no job gated by more than 2 %,
-    or `max_loss`.
-
-    Parameters
-    ----------
-    problem
-        An instance, what `load` returns, a scenario, a file, or the name of a shipped scenario.
-        Jobs of a scenario that do not say where they run are placed for slowdown, whatever the
-        objective; in what `load` returns all have places.
-    solver
-        A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.Search`.
-    objective
-        A name, or a `JobObjective`; or several, most important first, each with the earlier ones
-        held at their values; or exact weights by name, for a sum of objectives that are each
-        divided by their natural size (`metronome_opt.problem.objectives.normal`). ``"all"`` stands
-        for contention, stretch, latency, cushion, wait, moves. Every solver minimises contention or
-        latency, ``auto`` all objectives. What is simulated is not mixed with others: ``slowdown``,
-        or ``completion``, the weighted mean time until jobs leave, where a scenario states their
-        iterations; or ``strict``, the slowdown of the jobs of the largest weight, then of the next;
-        ``delay`` may come second, the mean time by which iterations are longer than periods, all
-        jobs alike. Jobs are stretched only if ``stretch`` is among the objectives, or if
-        hyperperiods are too long without, or, for slowdown, as far as it pays.
-    time_limit
-        Seconds, model building and judging included, loading of kernels not; None for no limit.
-        The best schedule is returned.
-    stop
-        Further rules that end the run, see `metronome_opt.problem.stopping`: objects such as
-        ``MaxIterations(100)``, or any function of an `Event` that returns True to stop. A
-        ``MaxRuntime`` takes the place of the time limit.
-    seed
-        For everything that is random.
-    workers
-        Threads; None for one per core. Repeatable is a run with one worker and without a time
-        limit, or with one so generous that no part of it uses up its share.
-    start
-        A schedule to begin with, of an earlier call or another instance with the same jobs. For
-        slowdown it is tried first, for contention alone nothing worse is returned.
-    cushion_slots
-        A reserve: bursts may be longer by so many slots without disturbing one another. All values
-        of the result are those of the longer bursts.
-    stretch_limit
-        For slowdown: the share of its period by which a gated job may be stretched at most, and no
-        further than a `max_stretch` above 0: ``"20%"``, or an exact number; 0 for no stretch. If
-        left out, jobs are stretched as far as it pays.
-    network
-        How the network shares links, ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority; or,
-        for slowdown, ``gated``, where gated jobs are served first. None for what the problem says.
-        Places and slots are chosen, and times stated, for this network alone.
-    max_loss
-        For slowdown: the share by which a job may be slower than with no job gated, ``"5%"`` or an
-        exact number; 2 % if left out.
-    sharing
-        The former name of `network`.
-
-    Returns
-    -------
-    Result
-        Always with a schedule. Ctrl-C returns the best one so far, with `stop` saying so.
-
-    Raises
-    ------
-    InputError
-        If an argument makes no sense, or the solver cannot minimise the objective.
-    MissingBackendError
-        If the solver's back end is not installed; the text says what to install.
-    SolverError
-        If the solver fails before it has a schedule; a `CustomSolverError`, with what it had found
-        as `result`, if one of your own raises.
+    The arguments are those of `allocate_once`.
     """
-    network = network or sharing
-    source = find_source(problem, network)
-    chosen = find_solver(solver)
-    time_limit, watch = find_limits(time_limit, stop)
-    check_numbers(time_limit, seed, workers)
-    names, weights = find_names(objective)
-    threads = workers or os.cpu_count() or 1
-    # A run loads its own driver alone; what is loaded before the budget starts is not counted.
-    if are_simulated(names):
-        from metronome_opt.allocation.slots.solve import warm_up_engine
+    from metronome_opt.allocation.greedy import rotate_greedily
 
-        _check_solver(chosen)
-        if time_limit != 0:
-            warm_up_engine()
-        budget = Budget(time_limit, watch=watch)
-        with interrupt_stops(budget):
-            return run_slowdown(
-                problem,
-                source,
-                chosen,
-                budget,
-                levels=simulated_levels(names, weights_of(source)),
-                seed=seed,
-                threads=threads,
-                start=start,
-                network=network,
-                stretch_limit=stretch_limit,
-                max_loss=max_loss,
-                names=names,
-                cushion_slots=cushion_slots,
-            )
-    refuse_terms(stretch_limit=stretch_limit, max_loss=max_loss)
-    refuse_gated(network)
-    from metronome_opt.solvers.contention import custom_solver_error, load_kernels
-    from metronome_opt.solvers.multiobjective.goals import check_able, make_goal
-    from metronome_opt.solvers.multiobjective.solve import solve_goal
-
-    goal = make_goal(names, weights)
-    if time_limit != 0:
-        load_kernels(chosen)
-        warm_up_for_places(source)
-    budget = Budget(time_limit, watch=watch)
-    with interrupt_stops(budget):
-        with naming_problem(problem):
-            placed = place_jobs(source, budget, seed=seed)
-        instance = placed.instance
-        check_start(instance, start)
-        check_reserve(instance, cushion_slots)
-        instance.check_hyperperiods(may_stretch=True)
-        check_able(chosen, goal, stretching=instance.needs_stretch)
-        arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, start)
-        result = solve_goal(arguments, goal=goal, cushion_slots=cushion_slots)
-    found = _with_places(result, placed, network)
-    if budget.failure is not None:
-        raise custom_solver_error(chosen, budget.failure, found) from budget.failure
-    return found
+    run = partial(allocate_once, problem, source, solver, budget, **terms)
+    baseline = run(places_by="greedy", plan=rotate_greedily)
+    if solver.name == "greedy" or baseline.stop is StopReason.PROVED or budget.stopped:
+        return baseline
+    result = run(places_by=solver.name)
+    if _is_better(baseline, result, terms["levels"]):
+        schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
+        notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
+        return replace(baseline, schedule=schedule, stop=result.stop, notes=notes)
+    return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
-def run_slowdown(
+def _is_better(new: Result, old: Result, levels: MeanWeights) -> bool:
+    """Return whether a result is better than another one, by means of simulated slowdowns.
+
+    One that was not simulated is not. Nor is one whose jobs are others.
+    """
+    from metronome_opt.allocation.slots.evaluator import is_better
+
+    if new.schedule.expected_ms is None or set(new.offsets) != set(old.offsets):
+        return False
+    if old.schedule.expected_ms is None:
+        return True
+    return is_better(_means(new, levels), _means(old, levels))
+
+
+def _means(result: Result, levels: MeanWeights) -> Values:
+    from metronome_opt.allocation.slots.simulator import mean_weights
+
+    instance, schedule = result.instance, result.schedule
+    times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
+    periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
+    slowdowns = [float(times[name] / period) for name, period in periods.items()]
+    return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
+
+
+def allocate_once(
     problem: object,
     source: PlacedInstance | Scenario,
     solver: Solver,
@@ -241,11 +104,9 @@ def run_slowdown(
     threads: int,
     places_by: str = "auto",
     plan: Callable[[Instance, Budget], Plan] | None = None,
-    start: Schedule | None = None,
-    cushion_slots: int = 0,
     network: str | None = None,
-    stretch_limit: Exact | None = None,
-    max_loss: Exact | None = None,
+    stretch_limit: Fraction | None = None,
+    max_loss: Fraction | None = None,
     **terms: Any,
 ) -> Result:
     """Place the jobs of a problem that have no places, then choose slots there.
@@ -264,11 +125,11 @@ def run_slowdown(
         Further arguments of `solve_slowdown`.
     """
     from metronome_opt.allocation.slots.evaluator import MAX_LOSS
-    from metronome_opt.allocation.slots.solve import share, solve_slowdown
+    from metronome_opt.allocation.slots.solve import solve_slowdown
 
     limits: dict[str, Any] = {
-        "stretch_limit": share("stretch_limit", stretch_limit),
-        "max_loss": share("max_loss", max_loss, MAX_LOSS),
+        "stretch_limit": stretch_limit,
+        "max_loss": MAX_LOSS if max_loss is None else max_loss,
     }
     with naming_problem(problem):
         placed = place_jobs(
@@ -281,11 +142,8 @@ def run_slowdown(
             **limits,
         )
     instance = placed.instance
-    check_start(instance, start, patterns=True)
-    check_reserve(instance, cushion_slots)
     result = solve_slowdown(
-        Arguments(instance, solver, budget, seed, threads, budget.note, start),
-        cushion_slots=cushion_slots,
+        Arguments(instance, solver, budget, seed, threads, budget.note),
         network=network,
         hyperperiod=hyperperiod_of(source),
         levels=levels,
@@ -294,7 +152,7 @@ def run_slowdown(
         **limits,
         **terms,
     )
-    return _with_places(result, placed, network)
+    return state_allocation(result, placed, network)
 
 
 def _lives_ms(placed: PlacedInstance) -> Mapping[str, float]:
@@ -312,7 +170,7 @@ def _lives_ms(placed: PlacedInstance) -> Mapping[str, float]:
     return lives
 
 
-def _with_places(result: Result, placed: PlacedInstance, network: str | None) -> Result:
+def state_allocation(result: Result, placed: PlacedInstance, network: str | None) -> Result:
     """Return a result that states where jobs run, if that was chosen, and on which network.
 
     Its bound of slowdown holds at any places then: no job is faster than at its best one.
@@ -358,25 +216,3 @@ def notes_on(placed: PlacedInstance) -> tuple[str, ...]:
 def proof_notes(placed: PlacedInstance) -> tuple[str, ...]:
     """Return what proofs hold for, where places were chosen."""
     return () if placed.places is None else (_AT_PLACES,)
-
-
-def refuse_gated(network: str | None) -> None:
-    """Refuse a network on which gated jobs go first, for other objectives than slowdown."""
-    if network == "gated":
-        raise InputError("network: gated is for slowdown alone; name another, or leave it out")
-
-
-def refuse_terms(**terms: Exact | None) -> None:
-    """Refuse terms of slowdown for other objectives."""
-    for name, value in terms.items():
-        if value:
-            raise InputError(f"{name}: is for slowdown alone; leave it out")
-
-
-def _check_solver(solver: Solver) -> None:
-    if SLOWDOWN not in solver.objectives:
-        able = ", ".join(each.name for each in SOLVERS.values() if SLOWDOWN in each.objectives)
-        raise InputError(
-            f"{solver.name} does not minimise slowdown; name an objective: "
-            f"{', '.join(solver.objectives)} (solvers of slowdown: {able})"
-        )

@@ -146,11 +146,11 @@ def _run_solver(document: dict[str, Any], send: Send) -> None:
 
 def _warm_up(solver: str, workers: int) -> None:
     """Solve a few jobs with `solver`; a failure here is repeated later."""
-    from metronome_opt.allocation.solving import solve
+    from metronome_opt.api import solve
     from metronome_opt.solvers.arguments import warm_up_instance
 
     with suppress(Exception):
-        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, workers=workers)
+        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=workers)
 
 
 # ------------------------------------------------------------------ simulations

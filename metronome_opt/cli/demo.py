@@ -9,8 +9,8 @@ from pathlib import Path
 import typer
 
 from metronome_opt.cli import options
+from metronome_opt.cli.allocate import allocate
 from metronome_opt.cli.options import wrote
-from metronome_opt.cli.solve import solve
 from metronome_opt.cli.verify import verify
 from metronome_opt.files.documents import make_folder
 
@@ -27,14 +27,14 @@ def demo(
 ) -> int:
     """Place and schedule the shipped scenarios: tables, figure, claims.
 
-    First eight nodes and six jobs, spread, nearest and as `solve` places them; then 24 nodes on
+    First eight nodes and six jobs, spread, nearest and as `allocate` places them; then 24 nodes on
     which 13 jobs have their places. Files of an earlier demo are replaced.
     """
     from metronome_opt.plot import plot_placements, save_figure
 
     make_folder(output)
     schedule, figure = output / "schedule.json", output / "placements.svg"
-    status = solve(
+    status = allocate(
         SMALL, time_limit=time_limit, seed=seed, output=schedule, claims=output / "claims"
     )
     times = _times(schedule)
@@ -47,7 +47,7 @@ def demo(
         f"\n{LARGE}: its 13 jobs have places at which not all bursts can be kept apart; "
         "so that few of them are gated"
     )
-    return checked or status or solve(LARGE, time_limit=time_limit, seed=seed)
+    return checked or status or allocate(LARGE, time_limit=time_limit, seed=seed)
 
 
 def _times(schedule: Path) -> Times:
@@ -65,7 +65,7 @@ def _times(schedule: Path) -> Times:
         name: iteration_times(problem.instance, Plan(problem.instance.unshifted))
         for name, problem in plain.items()
     }
-    return times if stated is None else {**times, "solve": stated}  # None: no time to simulate
+    return times if stated is None else {**times, "allocated": stated}  # None: no time to simulate
 
 
 def _print_times(times: Times) -> None:

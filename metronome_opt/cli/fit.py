@@ -36,7 +36,7 @@ def fit(
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
     time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
     seed: options.Seed = 0,
-    workers: options.Workers = None,
+    threads: options.Threads = None,
     cushion_slots: options.CushionSlots = 0,
     output: options.ScheduleOutput = None,
     as_json: options.Json = False,
@@ -56,7 +56,7 @@ def fit(
         solver=solver,
         time_limit=time_limit,
         seed=seed,
-        workers=workers,
+        workers=threads,
         cushion_slots=cushion_slots,
     )
     fits = result.offsets is not None

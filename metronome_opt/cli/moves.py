@@ -1,4 +1,4 @@
-"""Migrations of running jobs, which ``metronome solve --move-cost`` chooses."""
+"""Migrations of running jobs, which ``metronome allocate --move-cost`` chooses."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, error_context, quote
 
 if TYPE_CHECKING:
     from metronome_opt.problem.instance import Instance
     from metronome_opt.problem.schedule import Schedule
     from metronome_opt.scenario import Scenario
-    from metronome_opt.scenario.build import PlacedInstance as Read
+    from metronome_opt.scenario.build import PlacedInstance
 
 FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
@@ -45,7 +45,7 @@ MemoryLimit = Annotated[
 ]
 TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds, model building included.")]
 Seed = Annotated[int, typer.Option(min=0, help="For everything that is random.")]
-Workers = Annotated[
+Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of the back end.", show_default="one per core"),
 ]
@@ -157,13 +157,15 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
     return read_source(path)
 
 
-def read_problem(path: Path) -> Read:
-    """Read the same as a problem, at the nearest places, and print the notes on it."""
-    from metronome_opt.allocation.solving import at_nearest
+def read_problem(path: Path) -> PlacedInstance:
+    """Read a problem, with jobs at their nearest places, and print the notes on it."""
+    from metronome_opt.allocation.arguments import ScenarioError
+    from metronome_opt.api import load
 
-    problem = at_nearest(read_source(path), path)
-    for each in problem.notes:
-        note(each)
+    with error_context(path, ScenarioError):
+        problem = load(read_source(path))
+    for remark in problem.notes:
+        note(remark)
     return problem
 
 

@@ -15,8 +15,8 @@ import typer
 from rich.table import Table
 
 from metronome_opt.allocation.arguments import ScenarioError
-from metronome_opt.allocation.fronts import DEFAULT_FRONT_LIMIT
-from metronome_opt.allocation.fronts import pareto as find_front
+from metronome_opt.api import DEFAULT_FRONT_LIMIT
+from metronome_opt.api import pareto as find_front
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
@@ -45,7 +45,7 @@ def pareto(
     output: options.ResultsFolder = Path("front"),
     time_limit: options.TimeLimit = DEFAULT_FRONT_LIMIT,
     seed: options.Seed = 0,
-    workers: options.Workers = None,
+    threads: options.Threads = None,
     network: options.Network = None,
     max_loss: options.MaxLoss = None,
     tolerance: options.Tolerance = None,
@@ -76,7 +76,7 @@ def pareto(
                 names,
                 time_limit=time_limit,
                 seed=seed,
-                workers=workers,
+                threads=threads,
                 network=options.network_of(network, sharing),
                 max_loss=options.max_loss_of(max_loss, tolerance),
                 cushion_slots=cushion_slots,

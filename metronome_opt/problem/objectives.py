@@ -25,6 +25,7 @@ DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
 CUSHION = "cushion"
 STRETCH = "stretch"
 MIXTURE = "weighted sum"
+CONTENTION = "contention"
 SLOWDOWN = "slowdown"
 DELAY = "delay"
 STRICT = "strict"

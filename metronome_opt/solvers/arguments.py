@@ -107,7 +107,7 @@ def check_instance(instance: object) -> None:
 
 
 def check_numbers(
-    time_limit: float | None, seed: int, workers: int | None, name: str = "workers"
+    time_limit: float | None, seed: int, workers: int | None, name: str = "threads"
 ) -> None:
     """Refuse values that are no time limit, seed or number of workers, by its name.
 
@@ -162,6 +162,20 @@ def exact(place: str, value: Exact) -> Fraction:
     return number
 
 
+def check_share(name: str, value: Exact | None) -> Fraction | None:
+    """Return a limit as an exact number, None for None.
+
+    Raises
+    ------
+    InputError
+        If it is negative, or as of `exact`.
+    """
+    limit = None if value is None else exact(name, value)
+    if limit is not None and limit < 0:
+        raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
+    return limit
+
+
 def check_reserve(instance: Instance, cushion_slots: int) -> None:
     """Refuse what is no reserve for the bursts of an instance.
 
@@ -194,22 +208,26 @@ def check_start(instance: Instance, start: object, *, patterns: bool = False) ->
         return
     if not isinstance(start, Schedule):
         raise InputError(
-            f"start: must be a Schedule, got {type(start).__name__}; of a Result pass its schedule"
+            f"warm_start: must be a Schedule, got {type(start).__name__}; of a Result pass its "
+            "schedule"
         )
     odd = sorted(set(start.offsets) ^ {job.name for job in instance.jobs})
     if odd:
         raise InputError(
-            f"start: {quote(odd[0])} is a job of only one of schedule and instance; they must agree"
+            f"warm_start: {quote(odd[0])} is a job of only one of schedule and instance; they must "
+            "agree"
         )
     if start.patterns and not patterns:
-        raise InputError("start: jobs have other patterns than their own; this is for slowdown")
+        raise InputError(
+            "warm_start: jobs have other patterns than their own; this is for slowdown"
+        )
     for job in instance.at_patterns(start.patterns).jobs:
         offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
         if offset >= period or job.fixed_offset not in (None, offset):
             must = "below the period" if offset >= period else "the fixed offset"
             value = period if offset >= period else job.fixed_offset
             raise InputError(
-                f"start: {quote(job.name)} begins at {offset}; must be {must}, {value}"
+                f"warm_start: {quote(job.name)} begins at {offset}; must be {must}, {value}"
             )
 
 

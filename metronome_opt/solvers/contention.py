@@ -48,7 +48,7 @@ def solve_contention(arguments: Arguments) -> Result:
     instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
     start = arguments.start
     if start is not None and any(start.stretch.values()):
-        raise InputError("start: stretches jobs, which this solver does not; name one without")
+        raise InputError("warm_start: stretches jobs, which this solver does not; name one without")
     seconds = budget.remaining
     if seconds is not None:
         seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)

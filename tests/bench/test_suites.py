@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import load
+from metronome_opt import load, solve
 from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, write_instance
@@ -16,7 +16,6 @@ from metronome_opt.problem.schedule import write_schedule
 from tests.bench.examples import write_suite
 from tests.builders import two_jobs
 from tests.cli.simulating import SCENARIO
-from tests.solving import solve
 
 
 def called(name: str) -> Instance:

@@ -15,14 +15,14 @@ from tests.builders import job, network
 from tests.cli.typed import Captured, error_of, metronome, printed, row
 
 pytestmark = pytest.mark.usefixtures("two")
-GREEDY = "--solver greedy --objectives contention"
+GREEDY = "--solver greedy"
 STRETCHED = "--objectives contention,stretch"
 
 # ------------------------------------------------------------------ solve
 
 
-def test_solve_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
-    lines = printed(capsys, "solve two.json --output s.json")
+def test_allocate_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
+    lines = printed(capsys, "allocate two.json --output s.json")
     assert row(lines, "a")[8] == "200"  # ms from one slot to the next
     assert lines[-2].startswith("2 of 2 jobs gated: ")
     assert lines[-1].startswith("auto: feasible, slowdown 1.0")
@@ -120,7 +120,7 @@ def test_allocate_of_an_instance_chooses_slots_alone(capsys: Captured) -> None:
 
 
 def test_verify_names_each_false_number(capsys: Captured) -> None:
-    assert metronome("solve two.json --output s.json") == 0
+    assert metronome("allocate two.json --output s.json") == 0
     document = json.loads(Path("s.json").read_text())
     document["objectives"] |= {"contention": "1/3", "wait": "7"}
     Path("s.json").write_text(json.dumps(document))

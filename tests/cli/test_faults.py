@@ -19,7 +19,7 @@ from tests.cli import placing
 from tests.cli.typed import COMMAND, Captured, error_of
 from tests.running import let_work
 
-GREEDY = "--solver greedy --objectives contention"
+GREEDY = "--solver greedy"
 NO_SPACE = "metronome: error: standard output: cannot be written (No space left on device)"
 
 
@@ -76,7 +76,7 @@ def test_a_signal_still_writes_the_best_schedule(
     solver: str, number: signal.Signals, in_background: bool
 ) -> None:
     write_instance(hard_instance(), "hard.json")
-    line = f"solve hard.json --solver {solver} --objectives contention --workers 1"
+    line = f"solve hard.json --solver {solver} --threads 1"
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_background else None
     process = started(f"{line} --time-limit 100 --output s.json")
     if before is not None:
@@ -119,7 +119,7 @@ def test_a_missing_package_is_named_with_the_remedy(
     monkeypatch.setitem(sys.modules, package, None)
     if module:
         monkeypatch.delitem(sys.modules, module, raising=False)
-    line = f"solve two.json --objectives contention {options}"
+    line = f"solve two.json {options}"
     assert error_of(capsys, line) == f"metronome: error: {expected}\n"
 
 

@@ -21,7 +21,7 @@ def scenario(two: Path) -> Path:
 def test_the_example_is_solved_and_claims_are_named_after_pods(
     scenario: Path, capsys: Captured
 ) -> None:
-    solve = "solve cluster.yaml --solver greedy --objectives contention"
+    solve = "solve cluster.yaml --solver greedy"
     assert metronome(f"{solve} --output s.json --claims manifests") == 0
     assert metronome("verify cluster.yaml s.json") == 0
     claims = Path("manifests/claims.yaml").read_text()

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job("c", 12, (0, 5, 70)),
     )
     write_instance(network(*crowd), path / "crowd.json")
-    greedy = f"--solver greedy --objectives contention --output {path}/s.json"
+    greedy = f"--solver greedy --output {path}/s.json"
     assert main(["solve", f"{path}/two-jobs.json", *greedy.split()]) == 0
     shutil.copy(path / "s.json", path / "s.html")
     write_suite(path / SUITES / "hard", [(hard_instance(), "test")])

@@ -97,7 +97,7 @@ def test_lists_given_twice_are_joined() -> None:
 
 @pytest.mark.usefixtures("two")
 def test_objectives_and_suites_accumulate(capsys: Captured) -> None:
-    once = "solve two.json --json --workers 1 --objectives"
+    once = "solve two.json --json --threads 1 --objectives"
     for names in ("wait --objectives contention", "wait=1 --objectives contention=2"):
         joined = names.replace(" --objectives ", ",")
         documents = [

@@ -28,7 +28,7 @@ def mine(two: Path) -> None:
 
 
 def test_traceback_is_shown_and_schedule_kept(capsys: Captured) -> None:
-    line = "solve two.json --objectives contention --solver mine.py:late"
+    line = "solve two.json --solver mine.py:late"
     assert metronome(f"{line} --output best.json") == 1
     _, error = capsys.readouterr()
     assert error.index("wrote best.json") < error.index("Traceback (most recent call last)")
@@ -43,7 +43,7 @@ def test_traceback_is_shown_and_schedule_kept(capsys: Captured) -> None:
 
 
 def test_nothing_is_written_if_nothing_was_found(capsys: Captured) -> None:
-    line = "solve two.json --objectives contention --solver mine.py:early --output best.json"
+    line = "solve two.json --solver mine.py:early --output best.json"
     assert metronome(line) == 1
     out, error = capsys.readouterr()
     assert out == ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt import compare, pareto, solve
+from metronome_opt import allocate, compare, pareto, solve
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, write_instance
@@ -36,14 +36,14 @@ def near(length: int, *periods: int, rate: int = 100) -> Instance:
 def test_nearly_equal_periods_are_stretched_to_one(length: int, periods: tuple[int, ...]) -> None:
     instance = near(length, *periods)
     assert instance.needs_stretch
-    result = solve(instance, time_limit=None, workers=1)
+    result = allocate(instance, time_limit=None, threads=1)
     # All fit one period from 412 on: bursts of 98 with a cushion of 2 % of 388, or of 53 eight
     # times, which is 424.
     slots = {job.period + result.stretch[job.name] for job in instance.jobs}
     assert len(slots) == 1
     assert 412 <= min(slots) <= 424
     assert all((result.schedule.gated or {}).values())
-    free = solve(instance, time_limit=None, workers=1, stretch_limit=0)
+    free = allocate(instance, time_limit=None, threads=1, stretch_limit=0)
     assert not any((free.schedule.gated or {}).values())
     assert (result.objective or 9) < (free.objective or 0) - 0.05
     assert (
@@ -64,7 +64,7 @@ def test_each_link_has_a_period_of_its_own() -> None:
         *near(80, *NEAR).jobs,
         *(job(f"k{p}", p, (0, 65, 100), links={"other": 1}) for p in others),
     ]
-    result = solve(network(*jobs, other=100), time_limit=None, workers=1)
+    result = allocate(network(*jobs, other=100), time_limit=None, threads=1)
     gated = result.schedule.gated or {}
     links: dict[str, list[int]] = {"link": [], "other": []}
     for each in result.instance.jobs:
@@ -105,7 +105,7 @@ def test_commands(
     write_instance(near(length, *NEAR), file)
     code, out, _ = run(capsys, "validate", file)
     assert (code, "some link repeats after more than 1,000,000 slots" in out) == (0, True)
-    code, _, err = run(capsys, "solve", file, "--output", answer, "--workers", 1)
+    code, _, err = run(capsys, "allocate", file, "--output", answer, "--threads", 1)
     assert (code, "contention and latency are not known" in err) == (0, not gated)
     assert any((read_schedule(answer).gated or {}).values()) == gated
     assert run(capsys, "verify", file, answer)[0] == 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from metronome_opt import solve
 from metronome_opt.output.comparison import compare
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT
-from tests.solving import solve
 
 
 def stating(result: Result, bound: Fraction | None) -> Result:
@@ -40,7 +40,7 @@ def test_objective_may_be_simulated() -> None:
 
 
 def test_frames_of_a_result_and_its_times_add_up() -> None:
-    result = solve(CROWDED, "cpsat", workers=1)
+    result = solve(CROWDED, "cpsat", threads=1)
     assert list(result.to_frame()["period"]) == [4, 6]
     assert result.build_s > 0
     assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import allocate
 from metronome_opt.kubernetes.state.placement import occupancy_of
 from metronome_opt.kubernetes.state.scenario import scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -59,7 +59,7 @@ def test_jobs_are_placed_around_the_traffic_of_others() -> None:
     free = of_state.model_copy(
         update={"jobs": tuple(job.model_copy(update={"nodes": None}) for job in of_state.jobs)}
     )
-    result = solve(free, time_limit=2, workers=1)
+    result = allocate(free, time_limit=2, threads=1)
     assert result.schedule.places == {"a": ("n0", "n2")}
     assert verify_placed(free, result.schedule)[1] == ()
 

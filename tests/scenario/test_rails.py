@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import PlacedInstance
-from tests.solving import solve
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario

@@ -7,12 +7,11 @@ from math import prod
 
 import pytest
 
-from metronome_opt import evaluate
+from metronome_opt import evaluate, solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import build_scenario
 from metronome_opt.simulation.study import Cell
 from tests.simulation.studies import NAMES, cells, rounded, stored
-from tests.solving import solve
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +32,7 @@ def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
 
 def best_score(instance: Instance) -> float:
     """Return the best compatibility that shifts reach; all weights are 1, both links alike."""
-    result = solve(instance, time_limit=20, workers=1)
+    result = solve(instance, time_limit=20, threads=1)
     assert result.status == "optimal"
     score = evaluate(instance, result.schedule.offsets).score_min
     assert score is not None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from metronome_opt import solve
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance, read_instance
 from metronome_opt.problem.result import Result, StopReason
@@ -24,7 +25,6 @@ from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance
 from tests.running import let_work
-from tests.solving import solve
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than those of HARD
@@ -39,7 +39,7 @@ def repeatable(result: Result) -> tuple[object, ...]:
 @pytest.mark.parametrize("name", ["paper/paper-tune-0", "fabric/fabric-64-tune-0"])
 def test_run_of_one_worker_is_repeatable(name: str) -> None:
     instance = read_instance(SUITES / f"{name}.json")
-    runs = [solve(instance, time_limit=None, workers=1, seed=3) for _ in range(2)]
+    runs = [solve(instance, time_limit=None, threads=1, seed=3) for _ in range(2)]
     assert repeatable(runs[0]) == repeatable(runs[1])
     assert runs[0].status is Status.OPTIMAL
 
@@ -72,14 +72,14 @@ def test_exception_in_thread_ends_run(
     """The others would go on for as long as there is time."""
     with monkeypatch.context() as patch:
         _let_fail(where, SolverError("it fell over"), patch)
-        result = solve(TOUGH, time_limit=100, workers=workers)
+        result = solve(TOUGH, time_limit=100, threads=workers)
     assert result.stop is StopReason.FINISHED
     assert result.status is Status.FEASIBLE
     assert verify_schedule(TOUGH, result.schedule) == ()
     assert any("it fell over" in note for note in result.notes)
     _let_fail(where, ZeroDivisionError("a mistake"), monkeypatch)
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        solve(TOUGH, time_limit=100, workers=workers)
+        solve(TOUGH, time_limit=100, threads=workers)
 
 
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
 def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
     instance = read_instance(SUITES / "fabric" / "fabric-256-tune-0.json")
     for workers in (1, 2):
-        result = solve(instance, time_limit=0.1, workers=workers)
+        result = solve(instance, time_limit=0.1, threads=workers)
         assert verify_schedule(instance, result.schedule) == ()
         assert (result.status is Status.OPTIMAL) == (result.lower_bound == result.objective)
         assert result.lower_bound is None or result.lower_bound <= result.evaluation.contention
@@ -114,7 +114,7 @@ def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
 @pytest.mark.slow
 def test_signal_during_search_writes_schedule(tmp_path: Path) -> None:
     instance = SUITES / "dense" / "dense-30-tune-0.json"
-    arguments = [sys.executable, "-m", "metronome_opt", "solve", str(instance), "--workers", "2"]
+    arguments = [sys.executable, "-m", "metronome_opt", "solve", str(instance), "--threads", "2"]
     runs = []
     for number in (signal.SIGINT, signal.SIGTERM):
         target = tmp_path / f"{number.name}.json"
@@ -144,7 +144,7 @@ def test_lack_of_memory_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(local, "begin", starved)
-    result = solve(HARD, time_limit=5, workers=2)
+    result = solve(HARD, time_limit=5, threads=2)
     assert result.status is Status.FEASIBLE
     assert verify_schedule(HARD, result.schedule) == ()
     assert "stopped: out of memory" in result.notes
@@ -152,6 +152,6 @@ def test_lack_of_memory_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_end_with_run() -> None:
     before = threading.active_count()
-    result = solve(HARD, time_limit=1, workers=3)
+    result = solve(HARD, time_limit=1, threads=3)
     assert result.stop is StopReason.TIME_LIMIT
     assert threading.active_count() == before

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.blocks import Blocks
@@ -16,7 +17,6 @@ from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import hard_instance
 from tests.landscape import optimum
-from tests.solving import solve
 from tests.strategies import crowded
 from tests.tiers import examples
 
@@ -71,7 +71,7 @@ def test_bounds_of_blocks_add_up(instance: Instance) -> None:
 def test_workers_prove_same_optimum(instance: Instance) -> None:
     best = optimum(instance)
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
-        result = solve(instance, solver, time_limit=None, workers=workers)
+        result = solve(instance, solver, time_limit=None, threads=workers)
         assert result.objective == result.lower_bound == best
         assert result.stop is StopReason.PROVED
         assert verify_schedule(instance, result.schedule) == ()
@@ -80,5 +80,5 @@ def test_workers_prove_same_optimum(instance: Instance) -> None:
 @pytest.mark.slow
 def test_open_blocks_are_noted() -> None:
     for solver in ("auto", "branch-bound"):
-        result = solve(hard_instance(), solver, time_limit=0.7, workers=1)
+        result = solve(hard_instance(), solver, time_limit=0.7, threads=1)
         assert any("not proved: 1" in note for note in result.notes)

@@ -6,6 +6,7 @@ import itertools
 import math
 import time
 from fractions import Fraction
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -13,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import HARD
-from tests.solving import solve
 from tests.strategies import instances, jobs
 from tests.tiers import examples
 
@@ -37,7 +38,7 @@ def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
     return Instance(name="case", slot_ms=5, links=links, jobs=members)
 
 
-def solved(instance: Instance, **options: float) -> Result:
+def solved(instance: Instance, **options: Any) -> Result:
     result = solve(instance, "cassini", **options)
     assert verify_schedule(instance, result.schedule) == ()
     return result
@@ -179,7 +180,7 @@ def test_shifts_do_not_depend_on_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_search_ends_with_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassini, "_CHUNK", 1)
     monkeypatch.setattr(cassini, "_CHUNKS", 2)
-    result = solved(HARD, time_limit=None)  # type: ignore[arg-type]
+    result = solved(HARD, time_limit=None)
     assert result.stop is StopReason.FINISHED
     assert has_note(result, "4 of 4 shared links may have better rotations")
     assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention

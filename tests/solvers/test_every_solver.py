@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metronome_opt
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.schedule import Status
@@ -16,7 +17,6 @@ from metronome_opt.solvers import SOLVERS
 from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 from tests.landscape import optimum
-from tests.solving import solve
 from tests.strategies import instances
 from tests.tiers import examples
 
@@ -36,7 +36,7 @@ CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
 def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
     best = optimum(instance)
     for name in IN_PROCESS:
-        result = solve(instance, name, workers=1)
+        result = solve(instance, name, threads=1)
         assert result.objective == result.lower_bound == best, name
         assert verify_schedule(instance, result.schedule) == ()
 
@@ -46,7 +46,7 @@ def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
 def test_milp_agrees_with_enumeration(instance: Instance) -> None:
     best = optimum(instance)
     for name in sorted(set(EXACT) - set(IN_PROCESS)):
-        result = solve(instance, name, workers=1)
+        result = solve(instance, name, threads=1)
         assert result.objective == result.lower_bound == best, name
 
 
@@ -62,7 +62,7 @@ def test_heuristics_prove_only_zero(instance: Instance, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_same_seed_gives_same_schedule(name: str) -> None:
-    first, second = (solve(CROWDED, name, seed=7, workers=1) for _ in range(2))
+    first, second = (solve(CROWDED, name, seed=7, threads=1) for _ in range(2))
     assert first.offsets == second.offsets
     assert first.lower_bound == second.lower_bound
 
@@ -70,7 +70,7 @@ def test_same_seed_gives_same_schedule(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
     events: list[ProgressEvent] = []
-    result = solve(CROWDED, name, workers=1, stop=events.append)
+    result = solve(CROWDED, name, threads=1, stop=events.append)
     events = [event for event in events if event.source]  # without those between
     assert tuple(events) == result.trajectory
     times = [event.elapsed_s for event in events]
@@ -85,14 +85,14 @@ def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_time_limit_of_zero_gives_valid_schedule(name: str) -> None:
-    result = solve(CROWDED, name, time_limit=0, workers=1)
+    result = solve(CROWDED, name, time_limit=0, threads=1)
     assert verify_schedule(CROWDED, result.schedule) == ()
     assert result.status is Status.FEASIBLE
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_callback_stops_run(name: str) -> None:
-    result = solve(CROWDED, name, workers=1, stop=lambda _: True)
+    result = solve(CROWDED, name, threads=1, stop=lambda _: True)
     assert result.stop is StopReason.RULE
     assert result.status is Status.FEASIBLE
     assert len(result.trajectory) == 1
@@ -107,7 +107,7 @@ def test_latency_is_contention_of_equal_weights(name: str) -> None:
         job("b", 4, (0, 2, 51), weight=100),
         job("c", 4, (0, 2, 100)),
     )
-    result = metronome_opt.solve(instance, name, objective="latency", workers=1)
+    result = metronome_opt.solve(instance, name, objective="latency", threads=1)
     best = Fraction(2 * 2, 102 + 102 + 200)
     assert verify_schedule(instance, result.schedule) == ()
     assert result.schedule.first == "latency"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks import textbook
+from metronome_opt import solve
 from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
@@ -24,7 +25,6 @@ from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
-from tests.solving import solve
 
 MODELS: list[Any] = ["cpsat", "milp"]
 TEXTBOOK = [textbook.cpsat, textbook.milp]
@@ -39,7 +39,7 @@ def a_while(name: Any) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_time_limit_returns_incumbent(name: Any) -> None:
-    result = solve(HARD, name, time_limit=a_while(name), workers=1)
+    result = solve(HARD, name, time_limit=a_while(name), threads=1)
     assert result.stop is StopReason.TIME_LIMIT
     assert result.status is Status.FEASIBLE
     assert verify_schedule(HARD, result.schedule) == ()
@@ -49,10 +49,10 @@ def test_time_limit_returns_incumbent(name: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHING)
 def test_ctrl_c_returns_incumbent(name: Any) -> None:
-    solve(two_jobs(), name, time_limit=1, workers=1)  # what is loaded before is not interrupted
+    solve(two_jobs(), name, time_limit=1, threads=1)  # what is loaded before is not interrupted
     timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    result = solve(HARD, name, time_limit=10_000, workers=1)  # beyond the limit of a test
+    result = solve(HARD, name, time_limit=10_000, threads=1)  # beyond the limit of a test
     timer.join()
     assert result.stop is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE
@@ -67,7 +67,7 @@ LONG = network(job("a", 3000, (0, 1500, 60)), job("b", 3600, (0, 1500, 60)))
 @pytest.mark.parametrize("name", TEXTBOOK)
 def test_time_limit_covers_model_building(name: Any, instance: Instance) -> None:
     began = time.process_time()
-    result = solve(instance, name, time_limit=0.2, workers=1)
+    result = solve(instance, name, time_limit=0.2, threads=1)
     assert result.stop is StopReason.TIME_LIMIT
     assert time.process_time() - began < 5  # making the model alone would take longer
     assert any("found no better schedule" in note for note in result.notes)
@@ -94,7 +94,7 @@ def test_back_ends_load_in_any_order() -> None:
     # OR-Tools and highspy bring shared libraries of one name; the second to load fails.
     code = """
 from tests.builders import hard_instance
-from tests.solving import solve
+from metronome_opt import solve
 for name in ("milp", "cpsat"):
     print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
 """
@@ -142,7 +142,7 @@ def test_costs_beyond_doubles_are_proved() -> None:
         for index in range(4)
     )
     instance = network(*jobs, l0=60_001, l1=60_001)
-    results = [solve(instance, name, workers=1) for name in ("cpsat", textbook.cpsat, "auto")]
+    results = [solve(instance, name, threads=1) for name in ("cpsat", textbook.cpsat, "auto")]
     assert {result.status for result in results} == {Status.OPTIMAL}
     assert len({result.objective for result in results}) == 1
     with pytest.raises(InputError, match="beyond what floating-point"):
@@ -187,11 +187,11 @@ def test_parts_with_common_multiple_beyond_64_bits_are_solved() -> None:
     )
     instance = network(*jobs, **{f"l{prime}": 100 for prime in primes})
     for name in ("auto", "local", "branch-bound"):
-        result = solve(instance, name, time_limit=20, workers=1)
+        result = solve(instance, name, time_limit=20, threads=1)
         # Bursts of 300 in p slots share 600 - p at least, 20 unserved.
         assert result.objective == sum(Fraction(20 * (600 - p), p) for p in primes)
         assert verify_schedule(instance, result.schedule) == ()
-    assert solve(instance, "auto", time_limit=20, workers=1).status is Status.OPTIMAL
+    assert solve(instance, "auto", time_limit=20, threads=1).status is Status.OPTIMAL
 
 
 def test_ctrl_c_during_import_of_highs_is_interrupt(
@@ -227,7 +227,7 @@ def test_shortest_limit_gives_greedy_schedule(name: str) -> None:
     instance = hard_instance(120, 80)
     greedy = solve(instance, "greedy", time_limit=None).evaluation.contention
     assert greedy < solve(instance, "unshifted").evaluation.contention
-    assert solve(instance, name, time_limit=1e-6, workers=1).evaluation.contention <= greedy
+    assert solve(instance, name, time_limit=1e-6, threads=1).evaluation.contention <= greedy
 
 
 def test_joining_many_blocks_is_quick() -> None:
@@ -255,7 +255,7 @@ def test_numbers_beyond_64_bits_are_refused_in_one_line(size: int) -> None:
 
 def test_result_is_no_worse_than_start() -> None:
     best = solve(CROWDED, "branch-bound")
-    again = solve(CROWDED, "unshifted", start=best.schedule)
+    again = solve(CROWDED, "unshifted", warm_start=best.schedule)
     assert (again.objective, again.offsets) == (best.objective, best.offsets)
     assert again.trajectory[0].source == "start"
 
@@ -273,4 +273,4 @@ def test_invalid_start_is_refused(change: dict[str, Any] | None, said: str) -> N
     schedule = solve(CROWDED, "greedy").schedule
     start: Any = "schedule.json" if change is None else schedule.model_copy(update=change)
     with pytest.raises(InputError, match=said):
-        solve(CROWDED, "greedy", start=start)
+        solve(CROWDED, "greedy", warm_start=start)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import link_groups as module
 from metronome_opt.solvers.link_groups import LinkGroups
@@ -15,7 +16,6 @@ from metronome_opt.solvers.run import SolverRun
 from tests.builders import hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
-from tests.solving import solve
 from tests.strategies import crowded
 from tests.tiers import examples
 
@@ -69,7 +69,7 @@ def test_trees_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tree, "_MAX_ENTRIES", 10)
     instance = hard_instance(6, 3)
     for solver in ("branch-bound", "auto"):  # they end, though there is no limit
-        result = solve(instance, solver, time_limit=None, workers=1)
+        result = solve(instance, solver, time_limit=None, threads=1)
         noted = [note for note in result.notes if "no branch and bound" in note]
         assert len(noted) == 1
         assert "search tree" in noted[0]

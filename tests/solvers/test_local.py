@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import local
@@ -16,7 +17,6 @@ from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, tangle
 from tests.landscape import optimum
-from tests.solving import solve
 from tests.strategies import instances
 from tests.tiers import examples
 

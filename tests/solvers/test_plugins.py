@@ -7,6 +7,7 @@ import traceback
 import pytest
 
 import metronome_opt
+from metronome_opt import solve
 from metronome_opt.errors import InputError, SolverError
 from metronome_opt.problem.result import CustomSolverError, StopReason
 from metronome_opt.problem.schedule import Status
@@ -14,7 +15,6 @@ from metronome_opt.solvers import SolverRun
 from metronome_opt.solvers.registry import Solver
 from metronome_opt.verify import verify_schedule
 from tests.builders import hard_instance, two_jobs
-from tests.solving import solve
 
 
 def half(search: SolverRun) -> None:
@@ -24,7 +24,7 @@ def half(search: SolverRun) -> None:
 
 @pytest.mark.parametrize("objective", ["contention", "latency"])
 def test_function_is_solver(objective: str) -> None:
-    result = metronome_opt.solve(hard_instance(4, 2), half, objective=[objective], workers=1)
+    result = metronome_opt.solve(hard_instance(4, 2), half, objective=[objective], threads=1)
     assert verify_schedule(result.instance, result.schedule) == ()
     assert result.schedule.solver == "half"
     assert result.schedule.first == objective
@@ -32,7 +32,7 @@ def test_function_is_solver(objective: str) -> None:
 
 
 def test_met_bound_is_proof() -> None:
-    best = solve(hard_instance(3, 2), workers=1).objective
+    best = solve(hard_instance(3, 2), threads=1).objective
     assert best is not None
 
     def informed(search: SolverRun) -> None:
@@ -64,7 +64,7 @@ def half_then_fails(search: SolverRun) -> None:
 def test_what_was_found_before_an_exception_is_kept(objective: str) -> None:
     instance = hard_instance(4, 2)
     with pytest.raises(CustomSolverError, match=r"solver half_then_fails failed \(KeyError") as end:
-        metronome_opt.solve(instance, half_then_fails, objective, workers=1)
+        metronome_opt.solve(instance, half_then_fails, objective, threads=1)
     assert isinstance(end.value, SolverError)
     assert isinstance(end.value.__cause__, KeyError)
     frames = traceback.extract_tb(end.value.__cause__.__traceback__)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import link_groups
@@ -22,7 +23,6 @@ from metronome_opt.solvers.run import SolverRun, load_bound
 from tests.builders import HARD, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
-from tests.solving import solve
 from tests.strategies import assigned, crowded, tight
 from tests.tiers import examples
 
@@ -126,7 +126,7 @@ def loads(instance: Instance) -> Fraction:
 @examples(60)
 def test_provers_state_at_least_load_bound(instance: Instance, name: str) -> None:
     for time_limit in (0, 1e-6):
-        result = solve(instance, name, time_limit=time_limit, workers=1)
+        result = solve(instance, name, time_limit=time_limit, threads=1)
         assert loads(instance) <= (result.lower_bound or 0) <= result.evaluation.contention
 
 

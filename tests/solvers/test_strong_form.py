@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from benchmarks import textbook
+from metronome_opt import solve
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
@@ -32,7 +33,6 @@ from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
 from tests.solvers.searches import searching
-from tests.solving import solve
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
@@ -194,7 +194,7 @@ def test_crash_in_one_block_is_noted_and_others_go_on(
 
     monkeypatch.setattr(strong_form, "solve_cpsat", first_crash)
     instance = islands()
-    result = solve(instance, "cpsat", time_limit=100, workers=1)
+    result = solve(instance, "cpsat", time_limit=100, threads=1)
     assert len({id(part) for part in calls}) == len(calls) == 2
     assert result.status is Status.FEASIBLE
     assert verify_schedule(instance, result.schedule) == ()
@@ -207,7 +207,7 @@ def test_crash_in_one_block_is_noted_and_others_go_on(
 def test_failure_without_schedule_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
-        solve(HARD, textbook.cpsat, time_limit=4, workers=1)
+        solve(HARD, textbook.cpsat, time_limit=4, threads=1)
 
 
 _ORPHAN = """

@@ -18,7 +18,6 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
-from metronome_opt.errors import InputError, quote
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import (
@@ -30,7 +29,7 @@ from metronome_opt.problem.objectives import (
     simulated_levels,
 )
 from metronome_opt.problem.result import Level, ProgressEvent, Result, SimulatedTimes, StopReason
-from metronome_opt.solvers.arguments import Arguments, Exact, exact, make_schedule, warm_up_instance
+from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import Evaluation, evaluate
 
@@ -162,16 +161,6 @@ def warm_up_engine() -> None:
     """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
     three = warm_up_instance()
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
-
-
-def share(name: str, value: Exact | None, default: Fraction | None = None) -> Fraction | None:
-    """Return a limit as a number, the default for None; one that is negative is refused."""
-    if value is None:
-        return default
-    limit = exact(name, value)
-    if limit < 0:
-        raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
-    return limit
 
 
 def _simulated(

@@ -36,7 +36,7 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
         level = Level("contention", result.objective, result.status is Status.OPTIMAL)
         return replace(result, levels=(level,))
     if arguments.start is not None:
-        raise InputError("start: is for slowdown, or for contention alone without a reserve")
+        raise InputError("warm_start: is for contention alone without a cushion")
     # Not needed for contention alone.
     from metronome_opt.solvers.multiobjective.offsets import solve_offsets
     from metronome_opt.solvers.multiobjective.stretching import solve_stretched

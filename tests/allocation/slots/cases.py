@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
@@ -52,7 +52,7 @@ def evaluator_of(
 @cache
 def minimum(instance: Instance, **options: Any) -> Result:
     """Return the result that is the same on every machine."""
-    return solve(instance, time_limit=None, workers=1, **options)
+    return allocate(instance, time_limit=None, threads=1, **options)
 
 
 def gated_jobs(result: Result) -> str:

@@ -141,7 +141,7 @@ def test_points_of_a_front_do_not_dominate_one_another(seed: int) -> None:
 
 @pytest.mark.slow
 def test_front_of_stored_jobs_is_true() -> None:
-    front = pareto(NESTED, ("slowdown", "delay"), time_limit=None, workers=1)
+    front = pareto(NESTED, ("slowdown", "delay"), time_limit=None, threads=1)
     assert front.points
     assert all(verify_schedule(NESTED, point) == () for point in front.points)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.bound import slowdown_bound
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator
 from metronome_opt.allocation.slots.local_search import OtherSlots, improve_plan
@@ -34,7 +34,7 @@ from tests.builders import HARD, job, network
 
 @pytest.mark.parametrize("seconds", [0, 0.01])
 def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
-    result = solve(HARD, time_limit=seconds, workers=1)
+    result = allocate(HARD, time_limit=seconds, threads=1)
     assert verify_schedule(HARD, result.schedule) == ()
     assert result.schedule.first == "slowdown"
     assert result.objective is None
@@ -52,7 +52,7 @@ LIGHT = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))
 
 @pytest.mark.parametrize("instance", [LIGHT, ALTERNATING])
 def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
-    result = solve(instance, time_limit=0, workers=1)
+    result = allocate(instance, time_limit=0, threads=1)
     assert result.schedule.gated == {"a": False, "b": False}
     assert verify_schedule(instance, result.schedule) == ()
 
@@ -60,7 +60,7 @@ def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
 def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
     jobs = (job(name, 20, (0, 20, 60), links={name: 1}) for name in "ab")
     apart = network(*jobs, a=100, b=100)
-    assert solve(apart, time_limit=0, workers=1).objective == 1
+    assert allocate(apart, time_limit=0, threads=1).objective == 1
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_ctrl_c_is_noticed_at_any_step(
         steps.append(step)
         return real(*arguments, **options)
 
-    solve(TIGHT, time_limit=1, workers=1)  # what is loaded before is not interrupted
+    allocate(TIGHT, time_limit=1, threads=1)  # what is loaded before is not interrupted
     monkeypatch.setattr(owner, step, interrupted)
-    result = solve(TIGHT, time_limit=None, workers=1, network="fair")
+    result = allocate(TIGHT, time_limit=None, threads=1, network="fair")
     assert steps
     assert result.stop is StopReason.INTERRUPTED
     assert_sound(result)
@@ -97,7 +97,7 @@ def test_ctrl_c_during_evaluation_keeps_result(monkeypatch: pytest.MonkeyPatch) 
         return real(*arguments, **options)
 
     monkeypatch.setattr(module, "evaluate", interrupted)
-    result = solve(ALTERNATING, time_limit=None, workers=1)
+    result = allocate(ALTERNATING, time_limit=None, threads=1)
     assert_sound(result)
     assert gated_jobs(result) == "a b"
 
@@ -109,7 +109,7 @@ def test_stopping_rule_ends_run() -> None:
         heard.append(event)
         return bool(event.source)
 
-    result = solve(twice(ALTERNATING), time_limit=None, workers=1, stop=enough)
+    result = allocate(twice(ALTERNATING), time_limit=None, threads=1, stop=enough)
     assert result.stop is StopReason.RULE
     assert_sound(result)
     assert tuple(event for event in heard if event.source) == result.trajectory
@@ -120,7 +120,7 @@ def test_stopping_rule_ends_run() -> None:
 @pytest.mark.parametrize("seconds", [1, 2])
 def test_short_time_limits_are_kept(seconds: float) -> None:
     began = time.process_time()
-    result = solve(ALTERNATING, time_limit=seconds, workers=1)
+    result = allocate(ALTERNATING, time_limit=seconds, threads=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
 

@@ -151,7 +151,7 @@ def test_files_keep_classes(tmp_path: Path) -> None:
     instance, path, out = served(SHORT, 2), tmp_path / "instance.json", tmp_path / "schedule.json"
     write_instance(instance, path)
     assert read_instance(path) == instance
-    command = ["solve", str(path), "--network", "fair", "--output", str(out)]
+    command = ["allocate", str(path), "--network", "fair", "--output", str(out)]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0
     assert "traffic" in told.stdout

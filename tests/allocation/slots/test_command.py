@@ -26,13 +26,15 @@ def file_of(instance: Instance, folder: Path) -> str:
 
 
 def solved(capsys: Captured, *arguments: str) -> list[str]:
-    """Return the lines that solve prints."""
-    assert main(["solve", *arguments, "--workers", "1"]) == 0
+    """Return the lines that a command prints."""
+    assert main([*arguments, "--threads", "1"]) == 0
     return capsys.readouterr().out.splitlines()
 
 
 def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
-    document = json.loads("\n".join(solved(capsys, file_of(ALTERNATING, tmp_path), "--json")))
+    document = json.loads(
+        "\n".join(solved(capsys, "allocate", file_of(ALTERNATING, tmp_path), "--json"))
+    )
     assert document["gated"] == {"a": True, "b": True}
     times = [float(Fraction(text)) for text in document["expected_ms"].values()]
     assert times == pytest.approx([200, 200], rel=0.01)
@@ -43,7 +45,7 @@ def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
 
 def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(UNEVEN, tmp_path), tmp_path / "schedule.json"
-    lines = solved(capsys, path, "--stretch-limit", "20%", "--output", str(out))
+    lines = solved(capsys, "allocate", path, "--stretch-limit", "20%", "--output", str(out))
     assert any("2 of 2 jobs gated" in line for line in lines)
     assert main(["verify", path, str(out)]) == 0
     document = json.loads(out.read_text())
@@ -58,9 +60,9 @@ def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
 @pytest.mark.slow
 def test_delay_and_its_front_are_stated(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "front"
-    lines = solved(capsys, path, "--objectives", "slowdown,delay", "--max-loss", "5%")
+    lines = solved(capsys, "allocate", path, "--objective", "slowdown,delay", "--max-loss", "5%")
     assert [line[:3] for line in lines if line[1:3] == ". "] == ["1. ", "2. "]
-    front = ["--objectives", "slowdown,delay", "--output", str(out), "--workers", "1"]
+    front = ["--objectives", "slowdown,delay", "--output", str(out), "--threads", "1"]
     assert main(["pareto", path, *front, "--time-limit", "60"]) == 0
     assert main(["verify", path, str(out / "point-001.json")]) == 0
     assert (out / "front.csv").read_text().startswith("point,schedule,slowdown,")
@@ -68,7 +70,7 @@ def test_delay_and_its_front_are_stated(tmp_path: Path, capsys: Captured) -> Non
 
 @pytest.mark.slow
 def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
-    arguments = ["solve", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--workers", "1"]
+    arguments = ["allocate", file_of(ALTERNATING, tmp_path), "--time-limit", "2", "--threads", "1"]
     done = subprocess.run(
         [sys.executable, "-m", "metronome_opt", *arguments], capture_output=True, text=True
     )
@@ -84,15 +86,13 @@ def test_most_affected_of_many_jobs_are_printed(tmp_path: Path, capsys: Captured
         for ready in [10 * (n % 2) if n < 40 else 0]
     ]
     many = network(*jobs, **{f"l{n}": 100 for n in range(21)})
-    lines = solved(capsys, file_of(many, tmp_path), "--objectives", "contention")
+    lines = solved(capsys, "solve", file_of(many, tmp_path))
     rows = [line.split()[0] for line in lines if re.match(r"j\d+ ", line)]
     assert set(rows[:2]) == {"j40", "j41"}
     assert len(rows) == 20
     assert "20 of 42 jobs, most affected; all with --output or --json" in lines
-    document = json.loads(
-        "\n".join(solved(capsys, file_of(many, tmp_path), "--objectives", "contention", "--json"))
-    )
+    document = json.loads("\n".join(solved(capsys, "solve", file_of(many, tmp_path), "--json")))
     assert len(document["offsets"]) == 42
     few = many.replace(jobs=many.jobs[2:])
-    lines = solved(capsys, file_of(few, tmp_path), "--objectives", "contention")
+    lines = solved(capsys, "solve", file_of(few, tmp_path))
     assert len([line for line in lines if re.match(r"j\d+ ", line)]) == 40

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metronome_opt import allocate, solve
+from metronome_opt import allocate
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
@@ -69,7 +69,7 @@ def document(iterations: int | None) -> dict[str, Any]:
 def test_completion_of_a_scenario() -> None:
     made = Scenario.from_dict(document(50))
     for result in (
-        solve(made, objective="completion", time_limit=5, workers=1),
+        allocate(made, objective="completion", time_limit=5, threads=1),
         allocate(made, objective="completion", time_limit=5, threads=1),
     ):
         assert result.objective is not None
@@ -80,6 +80,6 @@ def test_completion_of_a_scenario() -> None:
 
 def test_completion_needs_numbers_of_iterations() -> None:
     with pytest.raises(InputError, match="its number of iterations is not known"):
-        solve(FULL, objective="completion")
+        allocate(FULL, objective="completion")
     with pytest.raises(InputError, match="completion stands alone"):
-        solve(Scenario.from_dict(document(50)), objective=("completion", "delay"))
+        allocate(Scenario.from_dict(document(50)), objective=("completion", "delay"))

@@ -101,7 +101,7 @@ def test_interrupted_fit_exits_with_130(tmp_path: Path, capsys: pytest.CaptureFi
     write_instance(FULL, path)
     check_feasibility(FULL, solver="milp", time_limit=1e-6)
     with ctrl_c_after(4.0):
-        arguments = ["--time-limit", "60", "--solver", "milp", "--workers", "1"]
+        arguments = ["--time-limit", "60", "--solver", "milp", "--threads", "1"]
         assert main(["fit", str(path), "--drop", *arguments, "--output", str(output)]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert output.exists()

@@ -112,7 +112,7 @@ def test_solve_prints_simulated_times(solver: str, tmp_path: Path, capsys: Captu
     )
     path = tmp_path / "instance.json"
     write_instance(instance, path)
-    assert main(["solve", str(path), "--solver", solver, "--objectives", "contention"]) == 0
+    assert main(["solve", str(path), "--solver", solver]) == 0
     printed = capsys.readouterr().out
     found = solve(instance, solver, "contention")
     times = IterationTimes.simulated(instance, found.schedule)

@@ -63,7 +63,6 @@ def test_the_argument_goes_before_the_problem() -> None:
     assert gated_jobs(result) == "a b"
     assert (result.schedule.network, result.instance.network) == ("fair", "fair")
     assert minimum(over_tcp).schedule.network is None
-    assert minimum(over_tcp, sharing="fair").schedule.network == "fair"
 
 
 def test_times_are_those_of_the_network() -> None:
@@ -73,8 +72,9 @@ def test_times_are_those_of_the_network() -> None:
     assert iteration_times(MEETING.replace(network="tcp"), plan)["a"] == tcp
     assert float(fair) > 220
     assert float(tcp) < 212
-    schedule = solve(MEETING, objective="contention", network="tcp").schedule
-    assert IterationTimes.simulated(MEETING, schedule).before["a"] == tcp
+    over_tcp = MEETING.replace(network="tcp")
+    schedule = solve(over_tcp).schedule
+    assert IterationTimes.simulated(over_tcp, schedule).before["a"] == tcp
 
 
 def test_documents_state_another_network_alone() -> None:
@@ -115,7 +115,7 @@ def file(tmp_path: Path) -> str:
 
 def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Path) -> None:
     out = tmp_path / "schedule.json"
-    assert main(["solve", file, "--network", "tcp,fair", "--output", str(out)]) == 0
+    assert main(["allocate", file, "--network", "tcp,fair", "--output", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "as simulated, network tcp" in printed
     shown = re.search(r"^a +1 ([\d. ]+) [+-][\d.]+% +([\d.]+) ", printed, re.M)
@@ -128,18 +128,16 @@ def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Pat
     assert main(["verify", file, str(out)]) == 0
 
 
-def test_sharing_is_still_known(file: str, capsys: Captured) -> None:
-    assert main(["solve", file, "--sharing", "tcp"]) == 0
+def test_network_is_an_option(file: str, capsys: Captured) -> None:
+    assert main(["allocate", file, "--network", "tcp"]) == 0
     assert "network tcp" in capsys.readouterr().out
-    assert main(["solve", file]) == 0
+    assert main(["allocate", file]) == 0
     assert "network fair" in capsys.readouterr().out
-    assert main(["solve", "--help"]) == 0
-    assert "--sharing" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("given", ["best", "fair,best"])
 def test_unknown_networks_are_refused_in_a_line(given: str, file: str, capsys: Captured) -> None:
-    assert main(["solve", file, "--network", given]) == 2
+    assert main(["allocate", file, "--network", given]) == 2
     said = capsys.readouterr().err.strip()
     known = "fair, tcp, weighted, strict, gated"
     assert said.endswith(f"network: 'best' is not known; choose from {known}")

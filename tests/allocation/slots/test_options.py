@@ -100,7 +100,7 @@ def test_later_search_begins_with_patterns_of_the_start() -> None:
     assert again.schedule.patterns == start.patterns
     assert again.objective == start.objectives["slowdown"]
     with pytest.raises(InputError, match="start: jobs have other patterns than their own"):
-        solve(GAINS, "greedy", "contention", start=start)
+        solve(GAINS, "greedy", "contention", warm_start=start)
 
 
 @pytest.mark.slow

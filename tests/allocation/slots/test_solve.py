@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from metronome_opt import solve
-from metronome_opt.errors import InputError
+from metronome_opt import allocate
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
@@ -123,14 +122,13 @@ def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
 def test_results_pass_check(seed: int) -> None:
     draw = Random(seed)
     instance = tiny_instance(draw)
-    result = solve(
+    result = allocate(
         instance,
         time_limit=0.7,
-        workers=2,
+        threads=2,
         seed=seed,
         stretch_limit=draw.choice((None, "20%")),
         network=draw.choice((None, "fair", "tcp", "gated")),
-        cushion_slots=draw.choice((0, 0, 2)),
     )
     if result.objective is not None:
         assert_sound(result)
@@ -143,7 +141,7 @@ def test_results_pass_check(seed: int) -> None:
 @pytest.mark.slow
 def test_equal_seeds_give_equal_results() -> None:
     once, again = (
-        solve(TIGHT, time_limit=None, workers=1, seed=5, stretch_limit="5%", network="tcp")
+        allocate(TIGHT, time_limit=None, threads=1, seed=5, stretch_limit="5%", network="tcp")
         for _ in range(2)
     )
     assert once.offsets == again.offsets
@@ -187,14 +185,3 @@ def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) != "a b"
-
-
-def test_search_starts_from_schedule() -> None:
-    first = minimum(ALTERNATING)
-    again = solve(ALTERNATING, time_limit=5, start=first.schedule)
-    assert_sound(again)
-    assert gated_jobs(again) == gated_jobs(first)
-    with pytest.raises(InputError, match="is a job of only one of schedule and instance"):
-        solve(NESTED, start=first.schedule.model_copy(update={"offsets": {"other": 0}}))
-    with pytest.raises(InputError, match="start: is for slowdown, or for contention alone"):
-        solve(ALTERNATING, objective="latency", start=first.schedule)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify import verify_schedule
@@ -104,7 +104,7 @@ def test_stretch_limit_allows_more_and_is_stated() -> None:
 def test_stretched_jobs_keep_hyperperiod_limit(limit: int, shared: str) -> None:
     limited = Instance.from_dict(TIGHT.to_dict(), hyperperiod_limit=limit)
     options: dict[str, Any] = {"stretch_limit": "20%", "network": shared}
-    assert_sound(solve(limited, time_limit=None, workers=1, **options))
+    assert_sound(allocate(limited, time_limit=None, threads=1, **options))
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_groups_on_wide_link_keep_hyperperiod_limit() -> None:
     )
     options: dict[str, Any] = {"time_limit": None, "workers": 1, "stretch_limit": "20%"}
     for limit, hyperperiods in ((1_000_000, {420}), (400, range(401))):
-        limited = solve(Instance.from_dict(wide.to_dict(), hyperperiod_limit=limit), **options)
+        limited = allocate(Instance.from_dict(wide.to_dict(), hyperperiod_limit=limit), **options)
         assert_sound(limited)
         assert gated_jobs(limited) == "x0 x1 y0 y1"
         periods = (each.period + limited.stretch[each.name] for each in wide.jobs)
@@ -143,12 +143,12 @@ def test_coprime_periods_are_allowed() -> None:
         ),
         **{f"l{n}": 100 for n in range(count)},
     )
-    assert_sound(solve(ring, time_limit=3, workers=1, stretch_limit="20%"))
+    assert_sound(allocate(ring, time_limit=3, threads=1, stretch_limit="20%"))
 
 
 @pytest.mark.parametrize("limit", [0, "0%", "4%", Fraction(0)])
 def test_limit_below_one_slot_is_allowed(limit: str | Fraction) -> None:
-    result = solve(ALTERNATING, time_limit=None, workers=1, stretch_limit=limit)
+    result = allocate(ALTERNATING, time_limit=None, threads=1, stretch_limit=limit)
     assert_sound(result)
     assert set(result.stretch.values()) == {0}
     assert result.schedule.stretch_limit is None

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import allocate
 from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import (
     PlacementDecision,
@@ -178,7 +178,7 @@ def test_slots_are_taken_over_on_links_that_changed(mbps: int, both: ClusterStat
     problem = build_scenario(scenario_of(both))
     slots = 70 + {50_000: 82, 200_000: 21}[mbps]
     assert problem.instance.job("bert-16").period == slots
-    assert take_over(both, solve(scenario_of(both), time_limit=2, workers=1).schedule)
+    assert take_over(both, allocate(scenario_of(both), time_limit=2, threads=1).schedule)
     claim = both.claims["bert-16"]
     assert claim.gang.period == slots
     assert both.cluster.hyperperiod % claim.period == 0
@@ -192,7 +192,7 @@ def test_solve_of_a_state_has_the_same_iterations(
         for claim in both.claims.values():
             store.state.reserve(claim)
     assert read_state("state").jobs == scenario_of(both).jobs
-    assert metronome("solve state --time-limit 4 --output s.json") == 0
+    assert metronome("allocate state --time-limit 4 --output s.json") == 0
     times = read_schedule("s.json").expected_ms
     assert times is not None
     told = {job: float(ms) for job, ms in times.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.monitor import Monitor
 from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
@@ -77,7 +77,7 @@ def test_a_solved_move_is_taken_over() -> None:
     places = {each.job: each.after.nodes for each in decide_moves(state, 60, NOW)}
     there = apply_migrations(state, places)
     assert state.claims["a"].nodes == ("n0", "n1")
-    solved = solve(scenario_of(there), time_limit=2, workers=1).schedule
+    solved = allocate(scenario_of(there), time_limit=2, threads=1).schedule
     assert solved.objectives["slowdown"] == 1
     stated = {job: claim.nodes for job, claim in there.claims.items()}
     solved = solved.model_copy(update={"places": stated})

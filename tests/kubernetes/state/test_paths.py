@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import allocate
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.manifests import build_manifests
@@ -173,7 +173,7 @@ def test_paths_that_are_solved_come_into_force() -> None:
     state = spines()
     for name in "ab":
         state.reserve(across(name, 0, 0))
-    schedule = solve(scenario_of(state)).schedule
+    schedule = allocate(scenario_of(state)).schedule
     assert take_over(state, schedule)
     one, other = (state.claims[name].paths for name in "ab")
     assert {one[0], other[0]} == {(0,), (1,)}

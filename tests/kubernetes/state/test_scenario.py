@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metronome_opt.allocation.solving import solve
+from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
 from metronome_opt.kubernetes.state.scenario import document_of, scenario_of, take_over
@@ -63,7 +63,7 @@ def schedule(**fields: object) -> Schedule:
 
 def test_slots_that_were_solved_are_taken_over() -> None:
     state = usual()
-    assert take_over(state, solve(scenario_of(state), time_limit=2, workers=1).schedule)
+    assert take_over(state, allocate(scenario_of(state), time_limit=2, threads=1).schedule)
     state = usual()
     stretched = schedule(stretch={"b": 4}, stretch_limit="1/2", gated={"a": False, "b": True})
     assert take_over(state, stretched)
@@ -79,7 +79,7 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
     jobs = [running(name, "n0 n1", (0, 100, 100), period=200, gpus=1) for name in "ab"]
     state = state_of(cluster([2, 2], hyperperiod=2200), *jobs)
     problem = scenario_of(state)
-    result = solve(problem, time_limit=5, stretch_limit="15%", network="fair", workers=1)
+    result = allocate(problem, time_limit=5, stretch_limit="15%", network="fair", threads=1)
     found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
     assert take_over(state, found)

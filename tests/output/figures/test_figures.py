@@ -13,6 +13,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.output.figures.heatmap import select_rows
 from metronome_opt.plot import plot_heatmap, plot_overview, plot_result, plot_timeline, save_figure
@@ -30,7 +31,6 @@ from tests.output.figures.examples import (
     texts,
     with_id,
 )
-from tests.solving import solve
 
 # Every figure of one schedule, by name.
 Plot = Callable[[Instance, Any], Axes]

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from metronome_opt import load
+from metronome_opt import load, solve
 from metronome_opt.output.page.assemble import build_page
 from metronome_opt.output.page.sources import Point
 from tests.output.page.making import open_page
-from tests.solving import solve
 
 
 def take_picture(target: Path) -> None:

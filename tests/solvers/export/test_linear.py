@@ -21,7 +21,7 @@ CASES = {seed: tangle(3, 2, seed, periods=(4, 6, 8), lengths=(2, 3)) for seed in
 # In a process of its own, away from OR-Tools: both bring a library called libhighs.
 HIGHS = """
 import highspy, json, sys
-from tests.solving import solve
+from metronome_opt import solve
 highs = highspy.Highs()
 highs.silent()
 highs.setOptionValue("mip_rel_gap", 0.0)

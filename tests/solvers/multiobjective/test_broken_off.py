@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from metronome_opt import solve
 from metronome_opt.problem.result import ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments
@@ -22,7 +23,6 @@ from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, HARMLESS, job, network
 from tests.solvers.multiobjective.enumeration import costs, final
-from tests.solving import solve
 
 ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 
@@ -30,7 +30,7 @@ ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 @pytest.mark.parametrize("names", [ALL_LEVELS, ALL_LEVELS[::-1]])
 def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
     began = time.process_time()
-    result = solve(HARD, objective=names, time_limit=0.3, workers=1)
+    result = solve(HARD, objective=names, time_limit=0.3, threads=1)
     assert result.stop is StopReason.TIME_LIMIT
     assert verify_schedule(HARD, result.schedule) == ()
     assert costs(result.levels) == final(result, names)
@@ -47,7 +47,7 @@ def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
 def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    result = solve(HARD, time_limit=10_000, workers=1, **goal)  # beyond the limit of a test
+    result = solve(HARD, time_limit=10_000, threads=1, **goal)  # beyond the limit of a test
     timer.join()
     assert result.stop is StopReason.INTERRUPTED
     assert not any(level.proved for level in result.levels)
@@ -61,7 +61,7 @@ def test_callback_is_notified_of_every_level() -> None:
         heard.extend(filter(None, [event.source]))
         return bool(event.source == "moves")
 
-    found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, workers=1)
+    found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, threads=1)
     assert heard[0] == "wait"
     assert heard[-1] == "moves"
     assert found.stop is StopReason.RULE
@@ -78,7 +78,7 @@ def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.offsets.solve_contention", hurried)
     crowd = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
-    result = solve(crowd, objective=["contention", "latency"], workers=1)
+    result = solve(crowd, objective=["contention", "latency"], threads=1)
     assert [each.stop for each in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
     assert not any(level.proved for level in result.levels)
     assert result.stop is StopReason.TIME_LIMIT

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
-from tests.solving import solve
 
 HUGE = 2**63 - 1
 ASKED: dict[str, Callable[[Instance], Any]] = {
-    "order": lambda i: solve(i, objective=["contention", "wait", "moves"], workers=1),
-    "other order": lambda i: solve(i, objective=["wait", "cushion", "latency"], workers=1),
-    "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, workers=1),
-    "stretch": lambda i: solve(i, objective=["contention", "stretch"], workers=1, time_limit=5),
+    "order": lambda i: solve(i, objective=["contention", "wait", "moves"], threads=1),
+    "other order": lambda i: solve(i, objective=["wait", "cushion", "latency"], threads=1),
+    "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, threads=1),
+    "stretch": lambda i: solve(i, objective=["contention", "stretch"], threads=1, time_limit=5),
     "front": lambda i: pareto(i, ["contention", "wait"], workers=1),
     "stretched front": lambda i: pareto(i, ["wait", "stretch"], workers=1, time_limit=5),
 }
@@ -65,7 +65,7 @@ def test_refusal_names_place_value_and_remedy() -> None:
         "does not fit 64-bit integers; use smaller weights$"
     )
     with pytest.raises(InputError, match=message):
-        solve(lonely, objective={"wait": 1, "moves": 1}, workers=1)
+        solve(lonely, objective={"wait": 1, "moves": 1}, threads=1)
 
 
 def test_units_beyond_64_bits_are_exact() -> None:
@@ -82,7 +82,7 @@ def test_units_beyond_64_bits_are_exact() -> None:
         for index, period in enumerate(periods)
     ]
     instance = network(*jobs, **dict.fromkeys(links, 100))
-    result = solve(instance, objective=["wait", "contention"], time_limit=2, workers=1)
+    result = solve(instance, objective=["wait", "contention"], time_limit=2, threads=1)
     assert result.levels[0].value == 0
     assert result.offsets == instance.unshifted
     assert verify_schedule(instance, result.schedule) == ()

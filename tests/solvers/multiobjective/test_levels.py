@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.multiobjective import offsets
 from metronome_opt.solvers.multiobjective.costs import Offsets
@@ -15,7 +16,6 @@ from metronome_opt.solvers.multiobjective.group_search import GroupResult
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.solvers.multiobjective.enumeration import contested, cost
-from tests.solving import solve
 from tests.tiers import examples
 
 NAMES = ("wait", "moves", "cushion")
@@ -42,7 +42,7 @@ def no_time() -> Iterator[None]:
 def test_descent_worsens_no_objective(instance: Instance, names: list[str]) -> None:
     before = evaluate(instance, instance.unshifted).objectives
     later = [*names, "contention", "latency"]
-    found = solve(instance, objective=later, workers=1)
+    found = solve(instance, objective=later, threads=1)
     assert cost(names[0], found.levels[0].value) <= cost(names[0], before[names[0]])
     after = found.evaluation.objectives
     for level in found.levels:
@@ -53,6 +53,6 @@ def test_descent_worsens_no_objective(instance: Instance, names: list[str]) -> N
 def test_descent_rotates_whole_group() -> None:
     # The jobs fill the link, 1 slot later than they are ready: none can move by itself.
     instance = network(job("a", 6, (0, 3, 60), ready=4), job("b", 6, (3, 3, 60), ready=5))
-    found = solve(instance, objective=["moves", "contention", "wait"], workers=1)
+    found = solve(instance, objective=["moves", "contention", "wait"], threads=1)
     assert found.offsets == {"a": 5, "b": 5}
     assert [level.value for level in found.levels] == [0, 0, 1]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
@@ -21,7 +22,6 @@ from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, job, network, tangle
 from tests.solvers.multiobjective.enumeration import contested, cost, every, front
-from tests.solving import solve
 from tests.tiers import examples
 
 TWO = st.permutations(("contention", "latency", "wait", "moves")).map(lambda names: names[:2])
@@ -103,7 +103,7 @@ def test_one_point_needs_no_search_between_ends(
     instance = drawn.replace(
         jobs=tuple(each.model_copy(update={"weight": 1}) for each in drawn.jobs)
     )
-    best = solve(instance, workers=1, time_limit=None)
+    best = solve(instance, threads=1, time_limit=None)
     assert best.status is Status.OPTIMAL
     assert best.objective
     monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))

@@ -109,24 +109,24 @@ def test_plugin_objective_is_optimised_and_held(instance: Instance) -> None:
         for offsets in itertools.product(*ranges)
     ]
     schedules = [(value(instance, each), evaluate(instance, each).contention) for each in every]
-    first = solve(instance, objective=["toy", "contention"], workers=1)
+    first = solve(instance, objective=["toy", "contention"], threads=1)
     assert [level.name for level in first.levels] == ["toy", "contention"]
     assert tuple(level.value for level in first.levels) == min(schedules)
     assert all(level.proved for level in first.levels)
     assert value(instance, dict(first.offsets)) == first.levels[0].value
     assert verify_schedule(instance, first.schedule) == ()
     assert "toy" not in first.schedule.objectives
-    second = solve(instance, objective=["contention", "toy"], workers=1)
+    second = solve(instance, objective=["contention", "toy"], threads=1)
     assert tuple(level.value for level in second.levels) == min((b, a) for a, b in schedules)
 
 
 def test_objective_is_a_name_or_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = network(job("a", 8, (0, 2, 60)), job("b", 8, (0, 2, 60), weight=3))
     ours, known = (
-        solve(instance, objective=["contention", each], workers=1) for each in (Given(), "toy")
+        solve(instance, objective=["contention", each], threads=1) for each in (Given(), "toy")
     )
     assert [level.value for level in ours.levels] == [level.value for level in known.levels]
-    assert str(solve(instance, objective=Given(), workers=1).levels[0]) == "given 0 (proved)"
+    assert str(solve(instance, objective=Given(), threads=1).levels[0]) == "given 0 (proved)"
     monkeypatch.setattr(Given, "name", "wait")
     with pytest.raises(InputError, match="wait: is known already; take another name"):
         solve(instance, objective=Given())
@@ -135,9 +135,9 @@ def test_objective_is_a_name_or_an_object(monkeypatch: pytest.MonkeyPatch) -> No
 def test_plugin_objective_in_sum_is_divided_by_1() -> None:
     # Where b stays beside a it costs 20 in 2 of 4 slots, as much as 3 slots of weight 3 and 1.
     instance = network(job("a", 4, (0, 2, 60), fixed_offset=2), job("b", 4, (0, 2, 60), weight=3))
-    found = solve(instance, objective={"toy": 1, "contention": "1/1000"}, workers=1)
+    found = solve(instance, objective={"toy": 1, "contention": "1/1000"}, threads=1)
     assert found.offsets == {"a": 2, "b": 2}
-    assert solve(instance, objective=["contention", "toy"], workers=1).offsets == {"a": 2, "b": 0}
+    assert solve(instance, objective=["contention", "toy"], threads=1).offsets == {"a": 2, "b": 0}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_plugin_objective_in_sum_is_divided_by_1() -> None:
 )
 def test_broken_plugin_is_refused_in_one_line(name: str, message: str) -> None:
     with pytest.raises((InputError, PluginError), match=message) as refusal:
-        solve(HARMLESS, objective=[name, "contention"], workers=1)
+        solve(HARMLESS, objective=[name, "contention"], threads=1)
     assert "\n" not in str(refusal.value)
 
 

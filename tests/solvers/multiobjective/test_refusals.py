@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from metronome_opt import solve
 from metronome_opt.errors import InputError
 from tests.builders import HARD, HARMLESS
-from tests.solving import solve
 
 BEYOND_64_BITS = "does not fit 64-bit integers; use "
 IN_SUMS = ("moves", "wait", "contention", "latency")
@@ -64,9 +64,9 @@ def test_unable_solver_is_refused_with_able_ones(
 )
 def test_invalid_goal_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
-        solve(HARMLESS, workers=1, **arguments)
+        solve(HARMLESS, threads=1, **arguments)
     assert "\n" not in str(refusal.value)
 
 
 def test_reserve_of_longest_period_is_accepted() -> None:
-    assert solve(HARMLESS, cushion_slots=6, workers=1).schedule.cushion_slots == 6
+    assert solve(HARMLESS, cushion_slots=6, threads=1).schedule.cushion_slots == 6

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
@@ -20,14 +21,13 @@ from tests.solvers.multiobjective.enumeration import (
     final,
     in_order,
 )
-from tests.solving import solve
 from tests.tiers import examples
 
 
 @given(contested(), ORDERS)
 @examples(60)
 def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) -> None:
-    result = solve(instance, objective=names, workers=1)
+    result = solve(instance, objective=names, threads=1)
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
@@ -43,9 +43,9 @@ def test_reserve_is_that_of_longer_bursts(
     instance: Instance, names: list[str], wanted: int
 ) -> None:
     slots = min(wanted, max(each.period for each in instance.jobs))
-    result = solve(instance, objective=names, cushion_slots=slots, workers=1)
+    result = solve(instance, objective=names, cushion_slots=slots, threads=1)
     assert costs(result.levels) == in_order(every(instance, longer=slots), names)
-    longer = solve(extend_bursts(instance, slots), objective=names, workers=1)
+    longer = solve(extend_bursts(instance, slots), objective=names, threads=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots
     assert verify_schedule(instance, result.schedule) == ()
@@ -58,7 +58,7 @@ def test_solvers_hold_contention_and_minimise_latency(solver: str) -> None:
         job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4), job("c", 6, (1, 2, 70))
     )
     best = in_order(every(instance), names)
-    result = solve(instance, solver, objective=names, workers=1)
+    result = solve(instance, solver, objective=names, threads=1)
     assert verify_schedule(instance, result.schedule) == ()
     assert [level.name for level in result.levels] == names
     if solver in ("cpsat", "branch-bound"):

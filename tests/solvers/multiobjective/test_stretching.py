@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import ProgressEvent, StopReason
@@ -18,7 +19,6 @@ from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import job, network, tangle
 from tests.solvers.multiobjective.enumeration import cost, every, front, in_order, stretchable
-from tests.solving import solve
 from tests.tiers import examples
 
 ALL = ("contention", "latency", "stretch", "wait", "moves", "cushion")
@@ -38,7 +38,7 @@ TOO_LONG = network(
 def test_lexicographic_order_with_stretch_is_optimal(
     instance: Instance, names: list[str], longer: int
 ) -> None:
-    found = solve(instance, objective=names, cushion_slots=longer, workers=1)
+    found = solve(instance, objective=names, cushion_slots=longer, threads=1)
     minimum = in_order(every(instance, longer), names)
     values = [cost(name, found.evaluation.objectives[name]) for name in names]
     assert values == minimum
@@ -62,7 +62,7 @@ def test_front_with_stretch_is_complete(instance: Instance, other: str) -> None:
 
 
 def test_overlong_hyperperiods_are_shortened() -> None:
-    found = solve(TOO_LONG, time_limit=1, workers=1)
+    found = solve(TOO_LONG, time_limit=1, threads=1)
     assert any(found.stretch.values())
     assert [level.name for level in found.levels] == ["contention", "stretch"]
     assert verify_schedule(TOO_LONG, found.schedule) == ()
@@ -72,10 +72,10 @@ def test_overlong_hyperperiods_are_shortened() -> None:
 def test_latency_of_stretched_jobs_is_share_of_unstretched_traffic() -> None:
     # Each of two bursts of 60 on 100 lasts 2 of 4 slots, or 2 of 5.
     two = network(job("a", 4, (0, 2, 60), max_stretch=1), job("b", 4, (0, 2, 60), fixed_offset=0))
-    found = solve(two, objective=["stretch", "latency"], workers=1)
+    found = solve(two, objective=["stretch", "latency"], threads=1)
     assert found.levels[1].value == evaluate(two, found.offsets).objectives["latency"] == 0
     reserved = extend_bursts(two, 1)
-    assert solve(two, objective=["stretch", "latency"], cushion_slots=1, workers=1).levels[
+    assert solve(two, objective=["stretch", "latency"], cushion_slots=1, threads=1).levels[
         1
     ].value == min(
         evaluate(reserved, {"a": offset, "b": 0}).objectives["latency"] or Fraction(0)
@@ -97,7 +97,7 @@ def test_callback_ends_choice_of_stretches() -> None:
         return True
 
     found = solve(
-        TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, workers=1
+        TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, threads=1
     )
     assert len(calls) == 1
     assert found.stop is StopReason.RULE
@@ -119,7 +119,7 @@ def test_components_are_stretched_separately() -> None:
     )
     idle = job("e", 3, (0, 1, 60), max_stretch=2, links={})
     instance = network(*left, *right, idle, other=100)
-    found = solve(instance, objective=["contention", "stretch"], workers=1)
+    found = solve(instance, objective=["contention", "stretch"], threads=1)
     assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
     assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
     assert found.stop is StopReason.PROVED
@@ -143,7 +143,7 @@ def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> Non
         return dict(instance.unshifted)
 
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.stretching._greedy", quick)
-    found = solve(hard(), objective=["contention", "stretch"], workers=1)
+    found = solve(hard(), objective=["contention", "stretch"], threads=1)
     assert found.stop is StopReason.INTERRUPTED
     assert verify_schedule(hard(), found.schedule) == ()
 
@@ -161,4 +161,4 @@ def test_no_common_periods_are_an_error() -> None:
     )
     # Each link by itself could be within 12 slots, by 4 and 6, and by 7 and 7.
     with pytest.raises(InputError, match="at most 12 slots; allow more stretch"):
-        solve(instance, objective=["contention", "stretch"], workers=1)
+        solve(instance, objective=["contention", "stretch"], threads=1)

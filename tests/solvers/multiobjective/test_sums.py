@@ -8,12 +8,12 @@ from fractions import Fraction
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import Level
 from metronome_opt.solvers.multiobjective.weighting import weigh
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.solvers.multiobjective.enumeration import Objectives, contested, every
-from tests.solving import solve
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
 
@@ -59,7 +59,7 @@ def test_weighted_sum_is_optimal(instance: Instance, weights: dict[str, Fraction
     assume(any(weights.values()))
     minimum = min(weighted(instance, weights, each) for each in every(instance))
     result = solve(
-        instance, objective={name: str(each) for name, each in weights.items()}, workers=1
+        instance, objective={name: str(each) for name, each in weights.items()}, threads=1
     )
     assert weighted(instance, weights, result.evaluation.objectives) == minimum
     assert result.levels == (Level("weighted sum", minimum, proved=True),)

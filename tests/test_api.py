@@ -1,4 +1,4 @@
-"""The entry `solve`: its objective, problem, stopping rules and refusals."""
+"""The verbs take problems alike, stop by rules, and refuse invalid arguments in a line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from metronome_opt import (
     NoImprovement,
     ProgressEvent,
     StopReason,
+    allocate,
     load,
     read_instance,
     solve,
@@ -38,69 +39,77 @@ NEEDY = network(*(job(f"j{p}", p, (0, 300, 60), max_stretch=30) for p in (997, 9
 # ------------------------------------------------------------------ the objective
 
 
-@pytest.mark.parametrize("name", sorted(set(SOLVERS) - {"auto"}))
-def test_objective_does_not_depend_on_the_solver(name: str) -> None:
-    with pytest.raises(InputError) as refusal:
-        solve(two_jobs(), name)
-    assert str(refusal.value) == (
-        f"{name} does not minimise slowdown; name an objective: contention, latency "
-        "(solvers of slowdown: auto)"
-    )
-    assert solve(two_jobs(), name, "contention", workers=1).schedule.first == "contention"
-    assert solve(two_jobs(), name, "latency", workers=1).schedule.first == "latency"
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_every_solver_takes_the_default_objective(name: str) -> None:
+    assert solve(two_jobs(), name, threads=1).schedule.first == "contention"
+    assert solve(two_jobs(), name, "latency", threads=1).schedule.first == "latency"
 
 
-def test_objective_is_slowdown_whatever_the_instance() -> None:
-    assert_sound(solve(read_instance(COPRIME / "coprime-3x1-test-0.json"), time_limit=5))
+def test_allocation_minimises_slowdown_whatever_the_instance() -> None:
+    assert_sound(allocate(read_instance(COPRIME / "coprime-3x1-test-0.json"), time_limit=5))
     assert NEEDY.needs_stretch
-    unknown = solve(NEEDY, time_limit=0)
+    unknown = allocate(NEEDY, time_limit=0)
     assert (unknown.schedule.first, verify_schedule(NEEDY, unknown.schedule)) == ("slowdown", ())
-    result = solve(NEEDY, objective=["contention", "stretch"], time_limit=0.5, workers=1)
+    result = solve(NEEDY, objective=["contention", "stretch"], time_limit=0.5, threads=1)
     assert result.schedule.first == "contention"
     assert verify_schedule(NEEDY, result.schedule) == ()
 
 
 def test_slowdown_alone_states_times_and_gates() -> None:
-    result = solve(ALTERNATING, objective="contention", time_limit=None, workers=1)
+    result = solve(ALTERNATING, objective="contention", time_limit=None, threads=1)
     assert (result.schedule.gated, result.schedule.expected_ms, result.simulated) == (None,) * 3
+
+
+INVALID = [
+    ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
+    ({"time_limit": float("nan")}, "time limit: must be"),
+    ({"stop": MaxRuntime(-1), "time_limit": 60}, "time limit: must be"),
+    ({"stop": MaxRuntime(1)}, "time_limit: MaxRuntime says it already"),
+    ({"threads": 0}, "threads: must be from 1 to 256, got 0"),
+    ({"seed": -1}, "seed: must be at least 0, got -1"),
+    ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
+    ({"objective": ()}, "none given; choose from|must be slowdown, strict or completion"),
+    ({"objective": 3}, "objective: must be a name or several, got 3"),
+]
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"objective": ("slowdown", "wait")}, "slowdown is simulated, others are not; name"),
-        ({"objective": {"slowdown": 1}}, "slowdown is simulated, others are not; name"),
+        *INVALID,
+        ({"objective": "slowdown"}, "objective: slowdown is simulated; use `allocate`"),
+        ({"objective": ("contention", "slowdown")}, "slowdown is simulated; use `allocate`"),
+        ({"objective": {"slowdown": 1}}, "slowdown is simulated; use `allocate`"),
+        ({"objective": "speed"}, "'speed' is not known; choose from contention"),
+        ({"objective": "weighted sum"}, "'weighted sum' is not known"),
+        ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),
+        ({"warm_start": "schedule.json"}, "warm_start: must be a Schedule, got str"),
+    ],
+)
+def test_solve_refuses_invalid_arguments(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        solve(ALTERNATING, **{"time_limit": 1, **asked})
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        *INVALID,
+        ({"objective": "contention"}, "must be slowdown, strict or completion, got contention"),
+        ({"objective": ("slowdown", "wait")}, "got slowdown,wait; `solve` minimises others"),
         ({"objective": "delay"}, "objectives: delay: slowdown or strict comes first, alone or"),
         ({"objective": ("slowdown", "strict")}, "slowdown,strict: slowdown or strict comes first"),
-        (
-            {"objective": "speed"},
-            "'speed' is not known; choose from slowdown, completion, delay, st",
-        ),
-        ({"objective": "weighted sum"}, "'weighted sum' is not known"),
-        ({"objective": ()}, "none given; choose from"),
-        ({"objective": 3}, "objective: must be a name or several, got 3"),
         ({"stretch_limit": -1}, "stretch_limit: must be at least 0, got '-1'"),
         ({"stretch_limit": "some"}, "stretch_limit: must be an exact number .* got 'some'"),
         ({"stretch_limit": 0.2}, r"stretch_limit: must be an exact number .* got 0\.2"),
-        ({"stretch_limit": "5%", "objective": "contention"}, "stretch_limit: is for slowdown"),
         ({"max_loss": "-1%"}, "max_loss: must be at least 0, got '-1%'"),
-        ({"max_loss": "5%", "objective": "contention"}, "max_loss: is for slowdown alone"),
         ({"network": "best"}, "network: 'best' is not known; choose from fair, tcp, weighted, str"),
-        ({"network": "gated", "objective": "contention"}, "network: gated is for slowdown alone"),
-        ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),
-        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
-        ({"time_limit": float("nan")}, "time limit: must be"),
-        ({"stop": MaxRuntime(-1), "time_limit": 60}, "time limit: must be"),
-        ({"stop": MaxRuntime(1)}, "time_limit: MaxRuntime says it already"),
-        ({"workers": 0}, "workers: must be from 1 to 256, got 0"),
-        ({"seed": -1}, "seed: must be at least 0, got -1"),
-        ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
-        ({"start": "schedule.json"}, "start: must be a Schedule, got str"),
     ],
 )
-def test_arguments_are_refused_in_a_line(asked: dict[str, Any], message: str) -> None:
+def test_allocate_refuses_invalid_arguments(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
-        solve(ALTERNATING, **{"time_limit": 1, **asked})
+        allocate(ALTERNATING, **{"time_limit": 1, **asked})
     assert "\n" not in str(refusal.value)
 
 
@@ -123,7 +132,7 @@ def test_problem_may_be_a_problem_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_iterations_limit_a_run_repeatably() -> None:
     first, again, longer = (
-        solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, workers=1)
+        solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, threads=1)
         for n in (20, 20, 60)
     )
     assert first.stop is StopReason.RULE
@@ -136,7 +145,7 @@ def test_iterations_limit_a_run_repeatably() -> None:
 def test_run_without_improvement_ends() -> None:
     seen: list[ProgressEvent] = []
     rules: list[StoppingRule] = [seen.append, NoImprovement(seconds=0.3)]
-    result = solve(HARD, "local", "contention", stop=rules, time_limit=60, workers=1)
+    result = solve(HARD, "local", "contention", stop=rules, time_limit=60, threads=1)
     assert result.stop is StopReason.RULE
     assert seen[-1].stalled_s >= 0.3
     assert seen[-1].incumbent == result.objective
@@ -158,7 +167,7 @@ def test_rule_ends_a_run_of_several_objectives() -> None:
     def enough(event: ProgressEvent) -> bool:
         return event.incumbent is not None
 
-    result = solve(HARD, objective=["contention", "wait"], stop=enough, time_limit=60, workers=1)
+    result = solve(HARD, objective=["contention", "wait"], stop=enough, time_limit=60, threads=1)
     assert result.stop is StopReason.RULE
     assert not any(level.proved for level in result.levels)
 

@@ -1,0 +1,346 @@
+"""The verbs of the package: read a problem, solve it, allocate, find fronts.
+
+All take the same problems: an instance, a scenario, the result of a verb, a file, or the name of a
+shipped scenario. Arguments are checked before anything is computed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from metronome_opt.allocation.arguments import (
+    Problem,
+    find_limits,
+    find_names,
+    find_source,
+    naming_problem,
+    place_jobs,
+    read_problem,
+    weights_of,
+)
+from metronome_opt.errors import InputError, quote
+from metronome_opt.problem.objectives import CONTENTION, SLOWDOWN, are_simulated, simulated_levels
+from metronome_opt.problem.result import Result
+from metronome_opt.problem.schedule import Schedule
+from metronome_opt.problem.stopping import StoppingRule
+from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.solvers.arguments import (
+    DEFAULT_TIME_LIMIT,
+    Arguments,
+    Exact,
+    check_numbers,
+    check_reserve,
+    check_share,
+    check_start,
+    interrupt_stops,
+)
+from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
+
+if TYPE_CHECKING:
+    from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
+
+DEFAULT_FRONT_LIMIT = 600.0
+
+Objectives = str | Sequence[str] | Mapping[str, Exact]
+
+
+def load(problem: Problem) -> PlacedInstance:
+    """Read a problem; jobs without nodes are placed at the nearest ones.
+
+    Parameters
+    ----------
+    problem
+        A file, the name of a shipped scenario such as ``paper-24``, or an object.
+
+    Raises
+    ------
+    InputError
+        One line that names the file, the place in it and the value.
+    """
+    source = read_problem(problem)
+    with naming_problem(problem):
+        return place_jobs(source)
+
+
+def solve(
+    problem: Problem,
+    solver: str | SolverFunction | Solver = "auto",
+    objective: Objectives = CONTENTION,
+    *,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    stop: StoppingRule | Sequence[StoppingRule] = (),
+    seed: int = 0,
+    threads: int | None = None,
+    warm_start: Schedule | None = None,
+    cushion_slots: int = 0,
+) -> Result:
+    """Choose time slots at given places: an exact problem with value, bound and gap.
+
+    Parameters
+    ----------
+    problem
+        An instance, a scenario, what `load` or `solve` returned, a file, or the name of a shipped
+        scenario. Jobs of a scenario that do not state nodes are placed at the nearest ones.
+    solver
+        A name of `metronome_opt.SOLVERS`, or a function of one `metronome_opt.solvers.SolverRun`.
+    objective
+        A name; or several, most important first, with the earlier ones held at their values; or
+        exact weights by name, for a sum of objectives, which are divided by their natural sizes
+        (`metronome_opt.problem.objectives.normal`). ``"all"`` stands for contention, stretch,
+        latency, cushion, wait, moves. Every solver minimises contention or latency, ``auto`` all
+        objectives. Jobs are stretched only if ``stretch`` is an objective, or if hyperperiods are
+        too long otherwise.
+    time_limit
+        Seconds, for building, searching and verifying, but not for loading kernels; None for no
+        limit. The best schedule is returned.
+    stop
+        Further rules that end the run, see `metronome_opt.problem.stopping`: objects such as
+        ``MaxIterations(100)``, or a function of a `ProgressEvent` that returns True to stop. A
+        ``MaxRuntime`` replaces the time limit.
+    seed
+        Random seed.
+    threads
+        Threads of the back end; None for one per core. A run is repeatable with one thread, if the
+        time limit does not end any part of it.
+    warm_start
+        A schedule of the same jobs; for contention alone nothing worse is returned.
+    cushion_slots
+        Slots that are added to every burst. All values of the result are those of longer bursts.
+
+    Returns
+    -------
+    Result
+        Always with a schedule. Ctrl-C returns the best one so far; `stop` says so.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or the solver cannot minimise the objective.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    SolverError
+        If the solver fails before it has a schedule; a `CustomSolverError` for a function or a
+        plug-in, whose `result` is what it had found.
+    """
+    source = read_problem(problem)
+    chosen = find_solver(solver)
+    time_limit, watch = find_limits(time_limit, stop)
+    check_numbers(time_limit, seed, threads)
+    names, weights = find_names(objective)
+    if are_simulated(names):
+        raise InputError(f"objective: {names[0]} is simulated; use `allocate`")
+    # Drivers load when they run: what is loaded before the budget starts is not counted.
+    from metronome_opt.allocation.solving import state_allocation
+    from metronome_opt.solvers.contention import custom_solver_error, load_kernels
+    from metronome_opt.solvers.multiobjective.goals import check_able, make_goal
+    from metronome_opt.solvers.multiobjective.solve import solve_goal
+
+    goal = make_goal(names, weights)
+    if time_limit != 0:
+        load_kernels(chosen)
+    budget = Budget(time_limit, watch=watch)
+    with interrupt_stops(budget):
+        with naming_problem(problem):
+            placed = place_jobs(source)
+        instance = placed.instance
+        check_start(instance, warm_start)
+        check_reserve(instance, cushion_slots)
+        instance.check_hyperperiods(may_stretch=True)
+        check_able(chosen, goal, stretching=instance.needs_stretch)
+        threads = threads or os.cpu_count() or 1
+        arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, warm_start)
+        result = solve_goal(arguments, goal=goal, cushion_slots=cushion_slots)
+    found = state_allocation(result, placed, None)
+    if budget.failure is not None:
+        raise custom_solver_error(chosen, budget.failure, found) from budget.failure
+    return found
+
+
+def allocate(
+    scenario: Problem,
+    solver: str = "auto",
+    objective: str | Sequence[str] = SLOWDOWN,
+    *,
+    network: str | None = None,
+    stretch_limit: Exact | None = None,
+    max_loss: Exact | None = None,
+    time_limit: float | None = DEFAULT_TIME_LIMIT,
+    stop: StoppingRule | Sequence[StoppingRule] = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Result:
+    """Choose where jobs run, which are gated, at which periods and when they send.
+
+    The weighted mean slowdown is minimised: iteration time over the best iteration that a job can
+    have in the empty cluster, as simulated on the network of the cluster, with computing times that
+    vary by their jitter. Fewer waiting jobs, by weight times GPUs, come before it.
+
+    Parameters
+    ----------
+    scenario
+        As the problem of `solve`. Stated nodes are kept; of an instance slots alone are chosen.
+    solver
+        ``greedy``: the nearest placement of one job after the other, then the rotation heuristic;
+        components of jobs that gain by it are gated. ``cpsat`` and ``milp``: the placements of
+        least cost in a joint model of all jobs, which CP-SAT or HiGHS solves; `Result.pool` has the
+        cost and its bound. Slots there are chosen as by ``auto``, which chooses places by the same
+        costs and by simulations. Nothing worse than by ``greedy`` is returned.
+    objective
+        ``slowdown``; ``completion``, the weighted mean time until jobs leave, where a scenario
+        states their iterations; or ``strict``, the slowdown of the jobs of the largest weight, then
+        of the next. ``delay``, the mean time by which iterations are longer than the best ones,
+        without weights, may follow ``slowdown`` or ``strict``.
+    network
+        How the network shares links: ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority, or
+        ``gated``, where gated jobs are served first. None for the network of the scenario.
+    stretch_limit
+        The largest share of its period by which a gated job is stretched, beside its `max_stretch`:
+        ``"20%"``, or an exact number; 0 for no stretch, None for as far as it pays.
+    max_loss
+        The largest share by which a job may be slower than with no job gated; None for 2 %.
+    time_limit, stop, seed, threads
+        As of `solve`.
+
+    Returns
+    -------
+    Result
+        Its bound holds for all placements; where nodes are stated, for these.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid.
+    MissingBackendError
+        If the solver's back end is not installed; the text says what to install.
+    """
+    from metronome_opt.allocation.solvers import find_allocation_solver
+    from metronome_opt.allocation.solving import allocate_jobs, load_allocation
+
+    source = find_source(scenario, network)
+    chosen = find_allocation_solver(solver)
+    time_limit, watch = find_limits(time_limit, stop)
+    check_numbers(time_limit, seed, threads)
+    limits = {
+        "stretch_limit": check_share("stretch_limit", stretch_limit),
+        "max_loss": check_share("max_loss", max_loss),
+    }
+    names, _ = find_names(objective)
+    if not are_simulated(names):
+        raise InputError(
+            f"objective: must be slowdown, strict or completion, got "
+            f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
+        )
+    if time_limit != 0:
+        load_allocation(chosen)
+    budget = Budget(time_limit, watch=watch)
+    with interrupt_stops(budget):
+        return allocate_jobs(
+            scenario,
+            source,
+            chosen,
+            budget,
+            levels=simulated_levels(names, weights_of(source)),
+            seed=seed,
+            threads=threads or os.cpu_count() or 1,
+            network=network,
+            names=names,
+            **limits,
+        )
+
+
+def pareto(
+    problem: Problem,
+    objectives: Sequence[str] = ("contention", "latency"),
+    *,
+    network: str | None = None,
+    max_loss: Exact | None = None,
+    time_limit: float | None = DEFAULT_FRONT_LIMIT,
+    seed: int = 0,
+    threads: int | None = None,
+    cushion_slots: int = 0,
+    callback: Callable[[FrontEvent], bool | None] | None = None,
+) -> Front:
+    """Find the non-dominated schedules for two objectives.
+
+    Parameters
+    ----------
+    problem
+        As of `solve`. For slowdown and delay, jobs are placed for every point.
+    objectives
+        Two of contention, latency and stretch; or slowdown and delay.
+    network, max_loss
+        As of `allocate`; for slowdown and delay only.
+    time_limit
+        Seconds; None for no limit. The points found by then are returned; `complete` says whether
+        these are all. For slowdown and delay some weighted sums are minimised in equal parts of it.
+    seed, threads, cushion_slots
+        As of `solve`.
+    callback
+        Called after every part; returns True to stop.
+
+    Returns
+    -------
+    Front
+        Its points are schedules of the same jobs at the same places.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid, or the objectives have no front.
+    """
+    source = find_source(problem, network)
+    check_numbers(time_limit, seed, threads)
+    if not are_simulated(objectives):
+        for name, value in (("network", network), ("max_loss", max_loss)):
+            if value is not None:
+                raise InputError(f"{name}: is for slowdown and delay; omit it")
+        from metronome_opt.allocation.solving import notes_on, state_places
+        from metronome_opt.solvers.multiobjective.pareto import pareto as find_front
+
+        budget = Budget(time_limit)
+        with interrupt_stops(budget), naming_problem(problem):
+            placed = place_jobs(source)
+        front = find_front(
+            placed.instance,
+            objectives,
+            time_limit=budget.remaining,
+            seed=seed,
+            workers=threads,
+            cushion_slots=cushion_slots,
+            callback=callback,
+        )
+        points = tuple(state_places(point, placed, None) for point in front.points)
+        return replace(front, points=points, notes=(*notes_on(placed), *front.notes))
+    from metronome_opt.allocation.slots.front import NAMES, slowdown_front
+    from metronome_opt.allocation.slots.solve import warm_up_engine
+    from metronome_opt.allocation.solving import allocate_once
+
+    if cushion_slots:
+        raise InputError("cushion_slots: is for contention, latency and stretch; omit it")
+    if tuple(objectives) != NAMES:
+        raise InputError(f"objectives: a front of simulated means is one of {', '.join(NAMES)}")
+    warm_up_engine()
+    budget = Budget(time_limit)
+    minimise = partial(
+        allocate_once,
+        problem,
+        source,
+        find_solver("auto"),
+        seed=seed,
+        threads=threads or os.cpu_count() or 1,
+        network=network,
+        max_loss=check_share("max_loss", max_loss),
+        names=NAMES,
+    )
+    with interrupt_stops(budget):
+        return slowdown_front(
+            weights_of(source),
+            lambda levels, part: minimise(part, levels=levels),
+            budget,
+            callback,
+        )

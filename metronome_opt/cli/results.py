@@ -1,0 +1,130 @@
+"""Results on the terminal and in files, as `solve` and `allocate` leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from metronome_opt.cli import options
+from metronome_opt.cli.options import note, print_json, wrote
+from metronome_opt.cli.progress import live_line
+from metronome_opt.errors import pluralise
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import find_objective
+from metronome_opt.problem.result import Result, StopReason
+from metronome_opt.problem.schedule import Status, write_schedule
+from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.build import PlacedInstance, build_problem
+from metronome_opt.verify import evaluate
+
+if TYPE_CHECKING:
+    from metronome_opt.cli.moves import Moves
+
+
+class Outputs(NamedTuple):
+    """Files that are asked for, and whether JSON is printed."""
+
+    schedule: Path | None
+    plot: Path | None
+    claims: Path | None
+    as_json: bool
+
+
+def show_result(
+    result: Result,
+    source: Scenario | Instance,
+    outputs: Outputs,
+    networks: Sequence[str] = (),
+    moves: Moves | None = None,
+) -> int:
+    """Print and write a result, with times on further networks; return the exit status."""
+    places = result.schedule.places
+    problem = build_problem(source, places, result.schedule.paths)
+    problem = replace(problem, places=places)
+    for each in problem.notes:
+        note(each)
+    if outputs.schedule is not None:
+        write_schedule(result.schedule, outputs.schedule)
+    if outputs.plot is not None:
+        from metronome_opt.plot import plot_result, save_figure
+
+        with live_line(f"drawing {outputs.plot}", str):
+            save_figure(plot_result(result), outputs.plot)
+    if outputs.as_json:
+        print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
+    else:
+        if moves is not None:
+            moves.print()
+        _print_result(result, problem, source, networks)
+    wrote(outputs.schedule, outputs.plot)
+    if outputs.claims is not None:
+        from metronome_opt.cli.claims import note_missing_nodes
+        from metronome_opt.kubernetes import export_claims
+
+        with live_line(f"writing {outputs.claims}", str):
+            export_claims(problem.instance, result.schedule, problem.deployment, outputs.claims)
+        wrote(outputs.claims)
+        note_missing_nodes(problem)
+    return options.INTERRUPTED if result.stop is StopReason.INTERRUPTED else 0
+
+
+def _print_result(
+    result: Result, problem: PlacedInstance, source: Scenario | Instance, networks: Sequence[str]
+) -> None:
+    """Print a result, and times that are expected on further networks."""
+    from metronome_opt.allocation.slots.iteration_times import IterationTimes
+    from metronome_opt.output.tables import (
+        CUSHION_LEGEND,
+        gated_text,
+        jobs_legend,
+        jobs_table,
+        objectives_table,
+        select_jobs,
+        terminal,
+    )
+
+    instance, longer = result.instance, result.schedule.cushion_slots
+    by_simulation = find_objective(result.schedule.first).simulated
+    console = terminal()
+    with live_line("simulating the jobs", str):
+        times = IterationTimes.of(result)
+        elsewhere = {
+            each: IterationTimes.expected(instance, result.schedule, each) for each in networks
+        }
+    jobs = select_jobs(instance, times)
+    console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs, elsewhere))
+    if len(jobs) < len(instance.jobs):
+        count = pluralise(len(instance.jobs), "job")
+        console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
+    console.print(jobs_legend(instance, result.schedule))
+    if isinstance(source, Scenario) and result.schedule.waiting:
+        from metronome_opt.allocation.scenario_search import reasons
+
+        for name, reason in reasons(source, result.schedule.places or {}).items():
+            typer.echo(f"{name} waits: {reason}")
+    typer.echo(gated_text(instance, result.schedule, times))
+    typer.echo(result.summary())
+    if not _is_stated(result):
+        for number, level in enumerate(result.levels, start=1):
+            typer.echo(f"{number}. {level}")
+    if longer:
+        typer.echo(f"all values are those of longer bursts, by {pluralise(longer, 'slot')}")
+    if not by_simulation:
+        # The unshifted values; unknown where jobs have to be stretched first.
+        before = None
+        if not instance.needs_stretch:
+            before = evaluate(instance, instance.unshifted, longer=longer)
+        console.print(objectives_table(before, result.evaluation))
+        console.print(CUSHION_LEGEND)
+    for each in result.notes:
+        note(each)
+
+
+def _is_stated(result: Result) -> bool:
+    """Return True if the summary has the value of the one objective, and that it is proved."""
+    stated = (result.schedule.first, result.status is Status.OPTIMAL)
+    return [(level.name, level.proved) for level in result.levels] == [stated]
