@@ -21,7 +21,7 @@ STRETCHED = "--objectives contention,stretch"
 # ------------------------------------------------------------------ solve
 
 
-def test_allocate_writes_a_schedule_that_verify_accepts(capsys: Captured) -> None:
+def test_allocation_is_verified_and_its_bound_explained(capsys: Captured) -> None:
     lines = printed(capsys, "allocate two.json --output s.json")
     assert row(lines, "a")[8] == "200"  # ms from one slot to the next
     assert lines[-2].startswith("2 of 2 jobs gated: ")
