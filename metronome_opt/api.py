@@ -133,7 +133,7 @@ def solve(
     check_numbers(time_limit, seed, threads)
     names, weights = find_names(objective)
     if are_simulated(names):
-        raise InputError(f"objective: {names[0]} is simulated; use `allocate`")
+        raise InputError(f"objectives: {names[0]} is simulated; use `allocate`")
     # Drivers load when they run: what is loaded before the budget starts is not counted.
     from metronome_opt.allocation.solving import state_allocation
     from metronome_opt.solvers.contention import custom_solver_error, load_kernels

@@ -77,10 +77,10 @@ INVALID = [
     ("asked", "message"),
     [
         *INVALID,
-        ({"objective": "slowdown"}, "objective: slowdown is simulated; use `allocate`"),
+        ({"objective": "slowdown"}, "objectives: slowdown is simulated; use `allocate`"),
         ({"objective": ("contention", "slowdown")}, "slowdown is simulated; use `allocate`"),
         ({"objective": {"slowdown": 1}}, "slowdown is simulated; use `allocate`"),
-        ({"objective": "speed"}, "'speed' is not known; choose from contention"),
+        ({"objective": "speed"}, "'speed' is not known; choose from "),
         ({"objective": "weighted sum"}, "'weighted sum' is not known"),
         ({"cushion_slots": 41}, "cushion_slots: 41 is more than any burst can grow"),
         ({"warm_start": "schedule.json"}, "warm_start: must be a Schedule, got str"),

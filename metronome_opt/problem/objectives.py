@@ -397,9 +397,7 @@ def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, .
         if not isinstance(name, str) or name == MIXTURE:
             raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
         if find_objective(name, place).simulated:
-            raise InputError(
-                f"{place}: {name} is simulated, others are not; name slowdown or strict, and delay"
-            )
+            raise InputError(f"{place}: {name} is simulated; use `allocate`")
         if name in names[:index]:
             raise InputError(f"{place}: {name} is given twice; name each once")
     return tuple(names)
