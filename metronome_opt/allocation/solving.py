@@ -87,7 +87,7 @@ def _means(result: Result, levels: MeanWeights) -> Values:
     from metronome_opt.allocation.slots.simulator import mean_weights
 
     instance, schedule = result.instance, result.schedule
-    times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
+    times = schedule.expected_ms or {}
     periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
     slowdowns = [float(times[name] / period) for name, period in periods.items()]
     return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
@@ -181,7 +181,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
         notes = (*notes, *proof_notes(placed))
         return replace(result, schedule=schedule, notes=notes)
     value = schedule.objectives[SLOWDOWN]
-    # In finite replications chance may bring the value below the bound, and so may other patterns.
+    # In finite replications chance may bring the value below the bound.
     bound = min(Fraction(1), at_places if value is None else value)
     is_best = value == bound and not schedule.waiting
     changes: dict[str, object] = {"lower_bound": bound}

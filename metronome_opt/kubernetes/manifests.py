@@ -65,7 +65,7 @@ def build_manifests(
     objects: tuple[list[Manifest], ...] = (
         read_shipped("crds.yaml"),
         _capacities(instance, deployment, naming),
-        _app_groups(instance.at_patterns(schedule.patterns), deployment, naming),
+        _app_groups(instance, deployment, naming),
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
@@ -201,7 +201,6 @@ def _claims(
     that crosses no link while others of its job do has the minimum cushion of their links: it is as
     late as they are.
     """
-    described, instance = instance, instance.at_patterns(schedule.patterns)
     part, gated = comparable_part(instance, schedule)
     reports: dict[str, LinkReport] = {}
     if any((gated.gated or {"": True}).values()) or not part.long_hyperperiods(gated.stretch):
@@ -221,9 +220,6 @@ def _claims(
         cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
         is_gated = (schedule.gated or {}).get(job.name, True)
-        pattern, steps = schedule.patterns.get(job.name), 1
-        if pattern is not None:
-            steps = described.job(job.name).options[pattern].accumulation
         times = {
             "offsetMicroseconds": slot_us * schedule.offsets[job.name],
             "stretchMicroseconds": slot_us * stretch,
@@ -231,7 +227,6 @@ def _claims(
             "reservedCushionMicroseconds": slot_us * schedule.cushion_slots or None,
             "hyperperiodMicroseconds": slot_us * hyperperiod,
             "gated": None if is_gated else False,
-            "accumulation": steps if steps > 1 else None,
             "trafficClass": (schedule.classes or {}).get(job.name),
             "path": [*paths[job.name][task.index]] or None if job.name in paths else None,
         }

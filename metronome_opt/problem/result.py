@@ -165,7 +165,7 @@ class Result:
     def evaluation(self) -> Evaluation:
         """The judged values; an `InputError` if a link's hyperperiod is too long for that."""
         if self.judged is None:
-            self.instance.at_patterns(self.schedule.patterns).check_hyperperiods(self.stretch)
+            self.instance.check_hyperperiods(self.stretch)
         assert self.judged is not None  # noqa: S101 (else it was refused)
         return self.judged
 
@@ -201,7 +201,7 @@ class Result:
         return relative_gap(self.objective, self.lower_bound)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period (of its pattern), offset, stretch, wait are in slots.
+        """Return one row per job; period, offset, stretch, wait are in slots.
 
         Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
         """
@@ -209,7 +209,7 @@ class Result:
 
         schedule = self.schedule
         rows = []
-        for job in self.instance.at_patterns(schedule.patterns).jobs:
+        for job in self.instance.jobs:
             offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
             row = {
                 "job": job.name,
@@ -219,8 +219,6 @@ class Result:
                 "stretch": stretch,
                 "wait": (offset - job.ready) % (job.period + stretch),
             }
-            if schedule.patterns:
-                row["pattern"] = schedule.patterns.get(job.name)
             if schedule.gated is not None:
                 row["gated"] = schedule.gated[job.name]
             if schedule.classes is not None:

@@ -15,10 +15,10 @@ def load_bound(instance: Instance, schedule: Schedule) -> Fraction | None:
 
     Unserved bandwidth is convex in demand, so that in the mean it is at least that of the mean
     demand. A job that is stretched sends no less in an iteration, which takes longer. Nothing is
-    known of a cushion, nor of jobs that may keep other patterns.
+    known of a cushion.
     """
     name = schedule.first
-    if name not in ("contention", "latency") or any(job.options for job in instance.jobs):
+    if name not in ("contention", "latency"):
         return None
     volumes = {
         job.name: sum(

@@ -43,9 +43,8 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
     Whatever the jobs do, ``sum share / s`` is at most 1 in the long run, for the loads of a link
     and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
     on, the weighted sum of slowdowns is at least the sum over jobs of ``weight * s + cost / s``,
-    where `cost` is what the shares of the job cost, less all prices. Of several patterns the
-    smallest load and the shortest time for the same work count. Here `s` is time over period, and
-    `weight` that of the job times its period over its best one.
+    where `cost` is what the shares of the job cost, less all prices. Here `s` is time over
+    period, and `weight` that of the job times its period over its best one.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     links = schedule.bound_prices or {}
@@ -58,8 +57,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
     total = -sum(links.values(), Fraction(0))
     for job in instance.jobs:
         for link, flows in job.links.items():
-            volume = min(each.volume / work for work, each in job.variants)
-            load = Fraction(flows * volume, job.period * capacities[link])
+            load = Fraction(flows * job.volume, job.period * capacities[link])
             costs[job.name] += links.get(link, 0) * load
     for index, pair in enumerate(schedule.bound_pairs):
         shares = _shares(instance, pair, bursts, capacities)
@@ -69,7 +67,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
                 Violation(
                     f"bound_pairs[{index}]",
                     f"{names} on link {quote(pair.link)}",
-                    "they are no two jobs of one pattern there that it cannot carry at once",
+                    "they are no two jobs there that it cannot carry at once",
                 )
             )
             continue
@@ -85,11 +83,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
     for job in instance.jobs:
         weight = 1 if alike else job.weight
         weights += weight
-        alone = min(
-            sum((burst.slots + burst.gap for burst in _bursts(each, capacities)), Fraction(0))
-            / work
-            for work, each in job.variants
-        )
+        alone = sum((burst.slots + burst.gap for burst in bursts[job.name]), Fraction(0))
         period_ms = Fraction(job.period * instance.slot_ms)
         each_weight = weight * period_ms / (job.best_ms or period_ms)
         total += _minimum(each_weight, costs[job.name], alone / job.period)
@@ -118,7 +112,7 @@ def _shares(
 ) -> list[tuple[Fraction, Fraction]] | None:
     """Return the shares of two jobs that are each time at most 1; None if there are none."""
     jobs = [job for name in dict.fromkeys(pair.jobs) for job in instance.jobs if job.name == name]
-    if len(jobs) < 2 or any(pair.link not in job.links or job.options for job in jobs):
+    if len(jobs) < 2 or any(pair.link not in job.links for job in jobs):
         return None
     capacity = capacities[pair.link]
     one, two = (

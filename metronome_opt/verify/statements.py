@@ -51,23 +51,19 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
             Violation(field, "values", f"the status is {schedule.status}")
             for field in (
                 *("offsets", "stretch", "objectives", "gated", "expected_ms"),
-                *("patterns", "classes", "left_out_bound"),
+                *("classes", "left_out_bound"),
             )
             if getattr(schedule, field)
         )
         return (*faults, *_refuted_bound(instance, schedule))
-    try:
-        kept = instance.at_patterns(schedule.patterns)
-    except InputError as error:
-        return (*faults, Violation("patterns", quote(schedule.patterns), str(error)))
-    wrong = assignment_faults(kept, schedule.offsets, schedule.stretch, schedule.stretch_limit)
+    wrong = assignment_faults(instance, schedule.offsets, schedule.stretch, schedule.stretch_limit)
     if wrong:
         return (*faults, *wrong)
-    faults.extend(_gated_faults(kept, schedule))
+    faults.extend(_gated_faults(instance, schedule))
     faults.extend(left_out_faults(instance, schedule))
     faults.extend(_class_faults(instance, schedule.classes))
-    faults.extend(_expected_faults(kept, schedule))
-    truth = _truth(instance, kept, schedule)
+    faults.extend(_expected_faults(instance, schedule))
+    truth = _truth(instance, schedule)
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
@@ -97,8 +93,8 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
     return part, schedule.model_copy(update=fields)
 
 
-def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
-    """Return the true values of the stated objectives, `kept` having the chosen patterns."""
+def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
+    """Return the true values of the stated objectives."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
@@ -106,7 +102,7 @@ def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, 
     asked = schedule.objectives or ((schedule.first,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
         evaluation = evaluate(
-            kept,
+            instance,
             schedule.offsets,
             schedule.stretch,
             longer=schedule.cushion_slots,
@@ -115,7 +111,6 @@ def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, 
         truth.update(evaluation.objectives)
     times = schedule.expected_ms or {}
     whole = times.keys() == instance.unshifted.keys()  # else that is the fault
-    times = instance.per_work(times, schedule.patterns) if whole else times
     alike = not any(job.weight for job in instance.jobs)
     if _SLOWDOWN in schedule.objectives:
         stated = schedule.objectives[_SLOWDOWN]

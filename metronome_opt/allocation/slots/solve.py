@@ -18,7 +18,6 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
-from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import (
     COMPLETION,
@@ -79,13 +78,12 @@ def solve_slowdown(
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
-    before = FrozenDict() if start is None else start.patterns
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
-        start=only if start is None else Plan.of(instance.at_patterns(before), start),
+        start=only if start is None else Plan.of(instance, start),
         hyperperiod=hyperperiod,
         max_loss=max_loss,
         levels=levels or simulated_levels(names, weights),
@@ -105,12 +103,7 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    if only is None and any(job.options for job in instance.jobs):
-        from metronome_opt.allocation.slots.options import choose_patterns  # few instances need it
-
-        outcome = choose_patterns(instance, options, budget, report, before)
-    else:
-        outcome = search_plan(instance, options, budget, report)
+    outcome = search_plan(instance, options, budget, report)
     return _simulated(arguments, outcome, options, bound, trajectory, names)
 
 
@@ -172,19 +165,17 @@ def _simulated(
     names: Sequence[str],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
-    kept = instance.at_patterns(outcome.patterns)
-    stretch = plan.stretch(kept)
+    stretch = plan.stretch(instance)
     limit = max(
         (
             Fraction(stretch[job.name], job.period)
-            for job in kept.jobs
+            for job in instance.jobs
             if stretch[job.name] > job.max_stretch
         ),
         default=None,
     )
-    judged, unknown = _judge(kept, plan, options.cushion_slots, limit)
-    expected = expected_ms(kept, plan, outcome.slowdowns)
-    times = instance.per_work(expected, outcome.patterns)
+    judged, unknown = _judge(instance, plan, options.cushion_slots, limit)
+    times = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, times)
     proved = value == bound.value and not outcome.simulated
     schedule = make_schedule(
@@ -206,8 +197,7 @@ def _simulated(
         if instance.traffic_classes > 1
         else None,
         stretch_limit=limit,
-        expected_ms=expected,
-        patterns=outcome.patterns,
+        expected_ms=times,
     )
     stated = [name if name == DELAY else SLOWDOWN for name in names]
     simulated = SimulatedTimes(
@@ -228,7 +218,7 @@ def _simulated(
         notes=(
             *([_by_weight(instance, times)] if STRICT in names else []),
             *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
-            *_robustness(instance.at_patterns(outcome.patterns), plan, options, arguments.budget),
+            *_robustness(instance, plan, options, arguments.budget),
             *unknown,
         ),
         simulated=simulated,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
@@ -40,13 +39,8 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
     Raises
     ------
     InputError
-        If numbers are too large for a browser to count with, or patterns of jobs differ.
+        If numbers are too large for a browser to count with.
     """
-    patterns = points[0].schedule.patterns
-    for point in points:
-        if point.schedule.patterns != patterns:
-            raise InputError(f"{point.path}: jobs have other patterns; make a page of its own")
-    problem = replace(problem, instance=problem.instance.at_patterns(patterns))
     instance = problem.instance
     judged = [
         evaluate(
