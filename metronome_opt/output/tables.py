@@ -17,11 +17,11 @@ from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
 from metronome_opt.engine.jobs import alone_ms
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.spines import Paths
-from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.build import PlacedInstance

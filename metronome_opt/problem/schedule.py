@@ -173,7 +173,7 @@ class Schedule(Record):
     network: Sharing | Literal["gated"] | None = None
 
     @property
-    def first(self) -> str:
+    def primary_objective(self) -> str:
         """The objective that was optimised first."""
         return next(iter(self.objectives), OBJECTIVES[0])
 

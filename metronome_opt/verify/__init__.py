@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.verify.evaluation import Evaluation, LinkReport, Violation, evaluate
+from metronome_opt.verify.evaluation import Violation, evaluate
 
 if TYPE_CHECKING:
     from metronome_opt.verify.iterations import check_instance
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from metronome_opt.verify.statements import comparable_part, verify_schedule
 
 __all__ = [
-    "Evaluation",
-    "LinkReport",
     "Violation",
     "check_instance",
     "check_paths",

@@ -16,6 +16,7 @@ from operator import mul
 from types import MappingProxyType
 
 from metronome_opt.errors import InputError, quote
+from metronome_opt.problem.evaluation import Evaluation, LinkReport
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import OBJECTIVES
 
@@ -32,86 +33,12 @@ class Violation:
         return f"{self.place}: stated {self.stated}, but {self.truth}"
 
 
-@dataclass(frozen=True)
-class LinkReport:
-    """Load and contention of one link.
-
-    Attributes
-    ----------
-    hyperperiod
-        Slots after which the link repeats itself.
-    contention
-        Mean weighted unserved bandwidth, weight * Mbit/s.
-    late
-        Mean unserved bandwidth without priorities, Mbit/s.
-    score
-        CASSINI's compatibility, ``1 - late / capacity``.
-    jobs
-        Number of jobs on the link.
-    cushion
-        The largest number of slots by which every burst may grow before the link is overloaded;
-        None where the link is overloaded already or never can be.
-    """
-
-    name: str
-    hyperperiod: int
-    contention: Fraction
-    late: Fraction
-    score: Fraction
-    jobs: int
-    cushion: int | None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Objectives of a schedule and their parts, exact; docs/model.md defines them.
-
-    Attributes
-    ----------
-    objectives
-        Value per objective; the cushion is None when nothing limits it.
-    links
-        One report per link, in the order of the instance.
-    elongation
-        Predicted slots by which an iteration of each job grows.
-    unserved
-        Mean unserved bandwidth of each job, heaviest served first, summed over its links, Mbit/s.
-    """
-
-    objectives: Mapping[str, Fraction | None]
-    links: tuple[LinkReport, ...]
-    elongation: Mapping[str, Fraction]
-    unserved: Mapping[str, Fraction]
-
-    @property
-    def contention(self) -> Fraction:
-        """The contention."""
-        value = self.objectives["contention"]
-        assert value is not None  # noqa: S101 (only the cushion can be None)
-        return value
-
-    @property
-    def scores(self) -> tuple[Fraction, ...]:
-        """Compatibility scores of the shared links, those with more than one job."""
-        return tuple(link.score for link in self.links if link.jobs > 1)
-
-    @property
-    def score_mean(self) -> Fraction | None:
-        """Mean compatibility over the shared links; None where no link is shared."""
-        return sum(self.scores, Fraction(0)) / len(self.scores) if self.scores else None
-
-    @property
-    def score_min(self) -> Fraction | None:
-        """Smallest compatibility over the shared links; None where no link is shared."""
-        return min(self.scores, default=None)
-
-
 def evaluate(
     instance: Instance,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
     *,
-    longer: int = 0,
+    cushion_slots: int = 0,
     stretch_limit: Fraction | None = None,
 ) -> Evaluation:
     """Compute every objective of a complete assignment.
@@ -124,9 +51,9 @@ def evaluate(
         Slots per job name, ``0 <= offset < period + stretch``.
     stretch
         Idle slots per job name; a job that is not named is not stretched.
-    longer
-        Slots by which every burst is longer than the instance says; everything is then that of
-        the longer bursts. A burst as long as the stretched period does not grow any further.
+    cushion_slots
+        Slots by which every burst is extended; all values are those of the extended bursts. A burst
+        as long as the stretched period does not grow any further.
     stretch_limit
         The share of its period by which a job may be stretched, where that is more than its
         `max_stretch`.
@@ -134,18 +61,20 @@ def evaluate(
     Raises
     ------
     InputError
-        If an offset or a stretch is missing, unknown or out of range, if `longer` is negative, or
-        if a hyperperiod is above the limit of the instance.
+        If an offset or a stretch is missing, unknown or out of range, if `cushion_slots` is
+        negative, or if a hyperperiod is above the limit of the instance.
     """
     stretch = stretch or {}
-    if longer < 0:
-        raise InputError(f"longer: must be at least 0, got {quote(longer)}; bursts cannot shrink")
-    faults = assignment_faults(instance, offsets, stretch, stretch_limit)
-    if faults:
-        raise InputError(str(faults[0]))
+    if cushion_slots < 0:
+        raise InputError(
+            f"cushion_slots: must be at least 0, got {quote(cushion_slots)}; bursts cannot shrink"
+        )
+    violations = assignment_violations(instance, offsets, stretch, stretch_limit)
+    if violations:
+        raise InputError(str(violations[0]))
     instance.check_hyperperiods(stretch)
     runs = [
-        ScheduledJob(job, offsets[job.name], stretch.get(job.name, 0), longer)
+        ScheduledJob(job, offsets[job.name], stretch.get(job.name, 0), cushion_slots)
         for job in instance.jobs
     ]
     elongation = {run.job.name: Fraction(run.stretch) for run in runs}
@@ -168,7 +97,9 @@ def evaluate(
     weights = {job.name: job.weight for job in instance.jobs}
     objectives: dict[str, Fraction | None] = {
         "contention": sum((report.contention for report in reports), Fraction(0)),
-        "latency": _latency([ScheduledJob(job, 0, 0, longer) for job in instance.jobs], reports),
+        "latency": _latency(
+            [ScheduledJob(job, 0, 0, cushion_slots) for job in instance.jobs], reports
+        ),
         "stretch": sum(
             (Fraction(run.job.weight * run.stretch, run.job.period) for run in runs), Fraction(0)
         ),
@@ -192,36 +123,36 @@ def evaluate(
     )
 
 
-def assignment_faults(
+def assignment_violations(
     instance: Instance,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int],
     stretch_limit: Fraction | None,
 ) -> list[Violation]:
     """Return the offsets and stretches that are missing, unknown or out of range."""
-    faults = []
+    violations = []
     jobs = {job.name: job for job in instance.jobs}
     for field, values in (("offsets", offsets), ("stretch", stretch)):
         for name, value in values.items():
             if name not in jobs:
-                faults.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
+                violations.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
     for name, job in jobs.items():
         idle = stretch.get(name, 0)
         maximum = longest_stretch(instance, job, stretch_limit)
         place = f"offsets.{name}"
         if not 0 <= idle <= maximum:
-            faults.append(
+            violations.append(
                 Violation(f"stretch.{name}", quote(idle), f"it must be in [0, {maximum}]")
             )
         elif name not in offsets:
-            faults.append(Violation(place, "nothing", "every job needs an offset"))
+            violations.append(Violation(place, "nothing", "every job needs an offset"))
         elif not 0 <= offsets[name] < job.period + idle:
             within = f"it must be in [0, {job.period + idle})"
-            faults.append(Violation(place, quote(offsets[name]), within))
+            violations.append(Violation(place, quote(offsets[name]), within))
         elif job.fixed_offset not in (None, offsets[name]):
             fixed = f"the job is fixed at {job.fixed_offset}"
-            faults.append(Violation(place, quote(offsets[name]), fixed))
-    return faults
+            violations.append(Violation(place, quote(offsets[name]), fixed))
+    return violations
 
 
 def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None) -> int:
@@ -240,14 +171,14 @@ class ScheduledJob:
         (slot, slots, rate) of the parts of a period with one rate, slots counted from the offset.
     """
 
-    def __init__(self, job: Job, offset: int, stretch: int, longer: int) -> None:
+    def __init__(self, job: Job, offset: int, stretch: int, cushion_slots: int) -> None:
         self.job = job
         self.offset = offset
         self.stretch = stretch
-        self.longer = longer
+        self.cushion_slots = cushion_slots
         self.period = job.period + stretch
         bounds = {phase.start % self.period for phase in job.phases}
-        bounds |= {(phase.end + longer) % self.period for phase in job.phases}
+        bounds |= {(phase.end + cushion_slots) % self.period for phase in job.phases}
         slots = sorted(bounds)
         self.pattern = [
             (slot, following - slot, self.rate(offset + slot))
@@ -255,8 +186,8 @@ class ScheduledJob:
         ]
 
     def grown(self, slots: int) -> ScheduledJob:
-        """Return the job with bursts that are longer still."""
-        return ScheduledJob(self.job, self.offset, self.stretch, self.longer + slots)
+        """Return the job with bursts extended by further slots."""
+        return ScheduledJob(self.job, self.offset, self.stretch, self.cushion_slots + slots)
 
     def folded(self, others: Iterable[ScheduledJob]) -> ScheduledJob:
         """Return the job at a period in which it meets others of a link as it does in its own.
@@ -266,7 +197,7 @@ class ScheduledJob:
         """
         divisors = (math.gcd(self.period, each.period) for each in others if each is not self)
         job = self.job.model_copy(update={"period": math.lcm(*divisors)})
-        return ScheduledJob(job, self.offset, 0, self.longer)
+        return ScheduledJob(job, self.offset, 0, self.cushion_slots)
 
     def rate(self, slot: int) -> int:
         """Return the rate of a flow in a slot."""
@@ -275,7 +206,8 @@ class ScheduledJob:
             (
                 phase.rate
                 for phase in self.job.phases
-                if (slot - self.offset - phase.start) % self.period < phase.length + self.longer
+                if (slot - self.offset - phase.start) % self.period
+                < phase.length + self.cushion_slots
             ),
             default=0,
         )
@@ -376,7 +308,7 @@ def _evaluate_link(
         name=link.name,
         hyperperiod=combined.hyperperiod,
         contention=Fraction(weighted, combined.hyperperiod),
-        late=mean_late,
+        unserved=mean_late,
         score=1 - mean_late / link.capacity,
         jobs=len(runs),
         cushion=None if late else _link_cushion(link, runs, combined.hyperperiod),
@@ -427,7 +359,7 @@ def _latency(unstretched: list[ScheduledJob], reports: list[LinkReport]) -> Frac
 
     The traffic is that of jobs that are not stretched: stretching must not look like less of it.
     """
-    late = sum((report.late for report in reports), Fraction(0))
+    late = sum((report.unserved for report in reports), Fraction(0))
     traffic = sum(
         (
             Fraction(flows * _volume(run), run.period)

@@ -17,7 +17,7 @@ def load_bound(instance: Instance, schedule: Schedule) -> Fraction | None:
     demand. A job that is stretched sends no less in an iteration, which takes longer. Nothing is
     known of a cushion.
     """
-    name = schedule.first
+    name = schedule.primary_objective
     if name not in ("contention", "latency"):
         return None
     volumes = {

@@ -39,10 +39,10 @@ def check_paths(
     chosen
         Jobs whose spines were chosen, where they may be; all that are stated if None.
     """
-    return tuple(_faults(scenario, places, paths, paths if chosen is None else chosen))
+    return tuple(_violations(scenario, places, paths, paths if chosen is None else chosen))
 
 
-def _faults(
+def _violations(
     scenario: Document, places: Mapping[str, Sequence[str]], paths: Paths, chosen: Collection[str]
 ) -> Iterator[Violation]:
     cluster, used = scenario["cluster"], Counter[str]()

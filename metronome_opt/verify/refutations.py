@@ -19,25 +19,25 @@ NODE_STEPS = 200
 """What a node takes besides looking at slots."""
 
 
-def refutation_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def refutation_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield the refutations that are false or not proved by what they state."""
     jobs = {job.name: job for job in instance.jobs}
     traffic = _Traffic(instance, schedule.cushion_slots)
     steps = MAX_STEPS
     for index, each in enumerate(schedule.refutations):
-        wrong = _naming_fault(each.periods, jobs)
+        wrong = _naming_violation(each.periods, jobs)
         if wrong is None and each.link is not None:
-            wrong = traffic.fault(each)
+            wrong = traffic.violation(each)
         if wrong is None and each.branching is not None:
             slots = _Slots(traffic, each.periods, steps)
-            wrong = _tree_fault(slots, each.branching)
+            wrong = _tree_violation(slots, each.branching)
             steps = slots.steps
         if wrong is not None:
             names = first_few([quote(name) for name in each.periods])
             yield Violation(f"refutations[{index}]", f"not together {names}", wrong)
 
 
-def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | None:
+def _naming_violation(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | None:
     for name, period in periods.items():
         if name not in jobs:
             return f"there is no job {quote(name)}"
@@ -50,18 +50,20 @@ def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | 
 
 
 class _Traffic:
-    """What jobs send, bursts being longer by some slots."""
+    """The traffic of jobs, with every burst extended by some slots."""
 
-    def __init__(self, instance: Instance, longer: int) -> None:
+    def __init__(self, instance: Instance, cushion_slots: int) -> None:
         self.instance = instance
         self.capacities = {link.name: link.capacity for link in instance.links}
-        self._longer = longer
+        self._cushion_slots = cushion_slots
 
     @cached_property
     def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
         """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
         return {
-            job.name: [part for part in ScheduledJob(job, 0, 0, self._longer).pattern if part[2]]
+            job.name: [
+                part for part in ScheduledJob(job, 0, 0, self._cushion_slots).pattern if part[2]
+            ]
             for job in self.instance.jobs
         }
 
@@ -75,7 +77,7 @@ class _Traffic:
                 loads[name] = Fraction(flows * volume, job.period)
         return loads, sum(loads.values(), Fraction(-self.capacities[stated.link or ""]))
 
-    def fault(self, stated: Refutation) -> str | None:
+    def violation(self, stated: Refutation) -> str | None:
         """Return what is wrong with a refutation by a link."""
         if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
@@ -245,7 +247,7 @@ def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int
     return rates
 
 
-def _tree_fault(slots: _Slots, branching: Sequence[int]) -> str | None:
+def _tree_violation(slots: _Slots, branching: Sequence[int]) -> str | None:
     """Return what is wrong with a search tree; None if it shows that jobs do not fit."""
     # The jobs that are placed, each at the last of the slots that are left to it.
     path: list[tuple[int, list[int]]] = []
@@ -279,7 +281,7 @@ def _move_on(slots: _Slots, path: list[tuple[int, list[int]]]) -> None:
 # ------------------------------------------------------------------ weight that is left out
 
 
-def left_out_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def left_out_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield a bound of the weight that is left out if it is above that, or not proved."""
     bound = schedule.left_out_bound
     if bound is None:
@@ -328,13 +330,15 @@ class _Need(NamedTuple):
     least: Fraction
 
 
-def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -> list[_Need]:
+def _needs(
+    instance: Instance, refutations: Iterable[Refutation], cushion_slots: int
+) -> list[_Need]:
     names = {job.name for job in instance.jobs}
-    traffic = _Traffic(instance, longer)
+    traffic = _Traffic(instance, cushion_slots)
     needs = []
     for each in refutations:
         if not each.periods.keys() <= names:
-            continue  # it is a fault
+            continue  # it is a violation
         if each.link in traffic.capacities:
             loads, excess = traffic.excess(each)
             ones = dict.fromkeys(each.periods, Fraction(1))

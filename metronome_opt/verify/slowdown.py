@@ -38,7 +38,7 @@ class _Burst(NamedTuple):
 
 
 def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> Iterator[Violation]:
-    """Yield a fault if the stated prices do not prove a bound of slowdown.
+    """Yield a violation if the stated prices do not prove a bound of slowdown.
 
     Whatever the jobs do, ``sum share / s`` is at most 1 in the long run, for the loads of a link
     and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
@@ -48,7 +48,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
     """
     capacities = {link.name: link.capacity for link in instance.links}
     links = schedule.bound_prices or {}
-    faults = [
+    violations = [
         Violation(f"bound_prices.{quote(name)}", str(links[name]), "no such link")
         for name in sorted(links.keys() - capacities.keys())
     ]
@@ -63,7 +63,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
         shares = _shares(instance, pair, bursts, capacities)
         if shares is None:
             names = " and ".join(quote(name) for name in pair.jobs)
-            faults.append(
+            violations.append(
                 Violation(
                     f"bound_pairs[{index}]",
                     f"{names} on link {quote(pair.link)}",
@@ -75,8 +75,8 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
             total -= price
             for name, share in zip(pair.jobs, each, strict=True):
                 costs[name] += price * share
-    yield from faults
-    if faults:
+    yield from violations
+    if violations:
         return
     alike = not any(job.weight for job in instance.jobs)
     weights = 0

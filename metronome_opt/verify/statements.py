@@ -12,12 +12,12 @@ from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
     ScheduledJob,
     Violation,
-    assignment_faults,
+    assignment_violations,
     evaluate,
     pieces,
     runs_by_link,
 )
-from metronome_opt.verify.refutations import left_out_faults, refutation_faults
+from metronome_opt.verify.refutations import left_out_violations, refutation_violations
 from metronome_opt.verify.slowdown import unproved_bound
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
@@ -34,20 +34,22 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
     """
-    faults: list[Violation] = []
+    violations: list[Violation] = []
     if schedule.instance != instance.name:
-        faults.append(
+        violations.append(
             Violation(
                 "instance", quote(schedule.instance), f"the instance is {quote(instance.name)}"
             )
         )
-    faults.extend(refutation_faults(instance, schedule))
+    violations.extend(refutation_violations(instance, schedule))
     if schedule.status is Status.INFEASIBLE and not any(
         each.is_proved for each in schedule.refutations
     ):
-        faults.append(Violation("status", "infeasible", "every choice of offsets is a schedule"))
+        violations.append(
+            Violation("status", "infeasible", "every choice of offsets is a schedule")
+        )
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-        faults.extend(
+        violations.extend(
             Violation(field, "values", f"the status is {schedule.status}")
             for field in (
                 *("offsets", "stretch", "objectives", "gated", "expected_ms"),
@@ -55,25 +57,27 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
             )
             if getattr(schedule, field)
         )
-        return (*faults, *_refuted_bound(instance, schedule))
-    wrong = assignment_faults(instance, schedule.offsets, schedule.stretch, schedule.stretch_limit)
+        return (*violations, *_refuted_bound(instance, schedule))
+    wrong = assignment_violations(
+        instance, schedule.offsets, schedule.stretch, schedule.stretch_limit
+    )
     if wrong:
-        return (*faults, *wrong)
-    faults.extend(_gated_faults(instance, schedule))
-    faults.extend(left_out_faults(instance, schedule))
-    faults.extend(_class_faults(instance, schedule.classes))
-    faults.extend(_expected_faults(instance, schedule))
+        return (*violations, *wrong)
+    violations.extend(_gated_violations(instance, schedule))
+    violations.extend(left_out_violations(instance, schedule))
+    violations.extend(_class_violations(instance, schedule.classes))
+    violations.extend(_expected_violations(instance, schedule))
     truth = _truth(instance, schedule)
     for name, stated in schedule.objectives.items():
         known = name in truth
         if not known or stated != truth[name]:
             right = f"it is {_format(truth[name])}" if known else "there is no such objective"
             place = f"objectives.{name if known else quote(name)}"
-            faults.append(Violation(place, _format(stated), right))
-    faults.extend(_bound_faults(schedule, truth))
-    if not any(fault.place == "lower_bound" for fault in faults):
-        faults.extend(_refuted_bound(instance, schedule))
-    return tuple(faults)
+            violations.append(Violation(place, _format(stated), right))
+    violations.extend(_bound_violations(schedule, truth))
+    if not any(violation.place == "lower_bound" for violation in violations):
+        violations.extend(_refuted_bound(instance, schedule))
+    return tuple(violations)
 
 
 def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, Schedule]:
@@ -99,18 +103,18 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
     bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
-    asked = schedule.objectives or ((schedule.first,) if bounded else ())
+    asked = schedule.objectives or ((schedule.primary_objective,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
         evaluation = evaluate(
             instance,
             schedule.offsets,
             schedule.stretch,
-            longer=schedule.cushion_slots,
+            cushion_slots=schedule.cushion_slots,
             stretch_limit=schedule.stretch_limit,
         )
         truth.update(evaluation.objectives)
     times = schedule.expected_ms or {}
-    whole = times.keys() == instance.unshifted.keys()  # else that is the fault
+    whole = times.keys() == instance.unshifted.keys()  # else that is the violation
     alike = not any(job.weight for job in instance.jobs)
     if _SLOWDOWN in schedule.objectives:
         stated = schedule.objectives[_SLOWDOWN]
@@ -136,11 +140,11 @@ def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction], *, alike:
     return total / sum(weights.values())
 
 
-def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield false statements about gated jobs; each link must carry all of them."""
     if schedule.gated is None:
         return
-    wrong = list(_naming_faults(instance, "gated", schedule.gated))
+    wrong = list(_naming_violations(instance, "gated", schedule.gated))
     yield from wrong
     if wrong:
         return
@@ -180,18 +184,18 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
                 break
 
 
-def _class_faults(instance: Instance, classes: Mapping[str, int] | None) -> Iterator[Violation]:
+def _class_violations(instance: Instance, classes: Mapping[str, int] | None) -> Iterator[Violation]:
     """Yield classes of unknown jobs, and classes that the network does not have."""
     if classes is None:
         return
-    yield from _naming_faults(instance, "classes", classes)
+    yield from _naming_violations(instance, "classes", classes)
     for job in instance.jobs:
         if (stated := classes.get(job.name, 0)) >= instance.traffic_classes:
             highest = f"the highest class is {instance.traffic_classes - 1}"
             yield Violation(f"classes.{job.name}", quote(stated), highest)
 
 
-def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield impossible iteration times: no job is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
@@ -199,7 +203,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
         if stated != [None, None]:  # None: it was not simulated
             yield Violation("expected_ms", "nothing", "a slowdown is that of these times")
         return
-    wrong = list(_naming_faults(instance, "expected_ms", expected_ms))
+    wrong = list(_naming_violations(instance, "expected_ms", expected_ms))
     yield from wrong
     if wrong:
         return
@@ -215,7 +219,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
             )
 
 
-def _naming_faults(
+def _naming_violations(
     instance: Instance, field: str, values: Mapping[str, object]
 ) -> Iterator[Violation]:
     """Yield where a field does not name exactly the jobs of the instance."""
@@ -228,9 +232,11 @@ def _naming_faults(
             yield Violation(f"{field}.{job.name}", "nothing", "all jobs are named or none")
 
 
-def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Violation]:
+def _bound_violations(
+    schedule: Schedule, truth: Mapping[str, Fraction | None]
+) -> Iterator[Violation]:
     """Yield a bound that the value violates, and `optimal` without a bound equal to the value."""
-    name, bound = schedule.first, schedule.lower_bound
+    name, bound = schedule.primary_objective, schedule.lower_bound
     if name not in truth:
         return
     value = _format(truth[name])
@@ -243,18 +249,18 @@ def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> I
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield a fault if the unshifted schedule is better than a bound says any can be.
+    """Yield a violation if the unshifted schedule is better than a bound says any can be.
 
     What unshifted jobs come to is not known of slowdown; its bound has to be proved.
     """
-    name, bound = schedule.first, schedule.lower_bound
+    name, bound = schedule.primary_objective, schedule.lower_bound
     if bound is not None and name == _SLOWDOWN:
         yield from unproved_bound(instance, schedule, bound)
     if bound is None or name not in OBJECTIVES:
         return
     if instance.needs_stretch:
         return  # jobs must be stretched: unshifted ones have too long a hyperperiod
-    evaluation = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
+    evaluation = evaluate(instance, instance.unshifted, cushion_slots=schedule.cushion_slots)
     value = evaluation.objectives[name]
     if _breaks(name, value, bound):
         yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_format(value)}")
