@@ -53,7 +53,7 @@ def _violations(
         name = job["name"]
         flows = list(_flows(tree, job, places[name], used)) if name in places else []
         stated, given = paths.get(name), job.get("paths")
-        if stated is None:
+        if stated is None or name not in places:
             continue
         if routing == "spray":
             yield Violation(f"paths.{name}", "its spines", "its flows are sprayed over all")

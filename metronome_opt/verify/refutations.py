@@ -58,24 +58,24 @@ class _Traffic:
         self._cushion_slots = cushion_slots
 
     @cached_property
-    def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
-        """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
-        return {
-            job.name: [
-                part for part in ScheduledJob(job, 0, 0, self._cushion_slots).pattern if part[2]
-            ]
-            for job in self.instance.jobs
-        }
+    def jobs(self) -> dict[str, ScheduledJob]:
+        """The jobs by name, at offset 0."""
+        jobs = self.instance.jobs
+        return {job.name: ScheduledJob(job, 0, 0, self._cushion_slots) for job in jobs}
+
+    def bursts(self, name: str) -> list[tuple[int, int, int]]:
+        """Return the (slot, slots, rate) of the bursts of a job; none of them overlap."""
+        return [part for part in self.jobs[name].pattern if part[2]]
 
     def excess(self, stated: Refutation) -> tuple[dict[str, Fraction], Fraction]:
-        """Return what jobs put on the link of a refutation in the mean, and what is too much."""
-        loads = {}
-        for name in stated.periods:
-            job = self.instance.job(name)
-            if flows := job.links.get(stated.link or ""):
-                volume = sum(slots * rate for _, slots, rate in self.patterns[name])
-                loads[name] = Fraction(flows * volume, job.period)
-        return loads, sum(loads.values(), Fraction(-self.capacities[stated.link or ""]))
+        """Return the mean loads of jobs on the link of a refutation, and their excess in sum."""
+        link = stated.link or ""
+        loads = {
+            name: Fraction(job.job.links[link] * job.volume, job.period)
+            for name, job in self.jobs.items()
+            if name in stated.periods and link in job.job.links
+        }
+        return loads, sum(loads.values(), Fraction(-self.capacities[link]))
 
     def violation(self, stated: Refutation) -> str | None:
         """Return what is wrong with a refutation by a link."""
@@ -95,7 +95,7 @@ class _Traffic:
         flows, lengths, end = job.links.get(link, 0), [0], None
         parts = [
             (slot, slots)
-            for slot, slots, rate in self.patterns[job.name]
+            for slot, slots, rate in self.bursts(job.name)
             if 2 * flows * rate > self.capacities[link]
         ]
         for slot, slots in parts:
@@ -175,10 +175,7 @@ class _Slots:
             return
         self._demand = {link: [0] * length for link, length in lengths.items()}
         self._patterns = [
-            [
-                (slot, min(length, modulus), rate)
-                for slot, length, rate in traffic.patterns[job.name]
-            ]
+            [(slot, min(length, modulus), rate) for slot, length, rate in traffic.bursts(job.name)]
             for job, modulus in zip(self.jobs, self._moduli, strict=True)
         ]
         self._rates = list(map(_largest, self._patterns, self._moduli))

@@ -10,17 +10,21 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
-    ScheduledJob,
     Violation,
     assignment_violations,
     evaluate,
+    jobs_by_link,
     pieces,
-    runs_by_link,
+    schedule_jobs,
 )
 from metronome_opt.verify.refutations import left_out_violations, refutation_violations
-from metronome_opt.verify.slowdown import unproved_bound
+from metronome_opt.verify.slowdown import slowdown_weights, unproved_bound
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
+_WITH_OFFSETS = (
+    *("offsets", "stretch", "objectives", "gated", "expected_ms"),
+    *("classes", "left_out_bound"),
+)
 
 
 def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
@@ -34,50 +38,49 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
     """
-    violations: list[Violation] = []
+    return tuple(_violations(instance, schedule))
+
+
+def _violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+    status = schedule.status
     if schedule.instance != instance.name:
-        violations.append(
-            Violation(
-                "instance", quote(schedule.instance), f"the instance is {quote(instance.name)}"
-            )
-        )
-    violations.extend(refutation_violations(instance, schedule))
-    if schedule.status is Status.INFEASIBLE and not any(
-        each.is_proved for each in schedule.refutations
-    ):
-        violations.append(
-            Violation("status", "infeasible", "every choice of offsets is a schedule")
-        )
-    if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-        violations.extend(
-            Violation(field, "values", f"the status is {schedule.status}")
-            for field in (
-                *("offsets", "stretch", "objectives", "gated", "expected_ms"),
-                *("classes", "left_out_bound"),
-            )
-            if getattr(schedule, field)
-        )
-        return (*violations, *_refuted_bound(instance, schedule))
+        truth = f"the instance is {quote(instance.name)}"
+        yield Violation("instance", quote(schedule.instance), truth)
+    yield from refutation_violations(instance, schedule)
+    if status is Status.INFEASIBLE and not any(each.is_proved for each in schedule.refutations):
+        yield Violation("status", "infeasible", "every choice of offsets is a schedule")
+    if status not in (Status.INFEASIBLE, Status.UNKNOWN):
+        yield from _offset_violations(instance, schedule)
+        return
+    for field in _WITH_OFFSETS:
+        if getattr(schedule, field):
+            yield Violation(field, "values", f"the status is {status}")
+    yield from _refuted_bound(instance, schedule)
+
+
+def _offset_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+    """Yield false statements of a schedule with offsets; where these are wrong, no others."""
     wrong = assignment_violations(
         instance, schedule.offsets, schedule.stretch, schedule.stretch_limit
     )
+    yield from wrong
     if wrong:
-        return (*violations, *wrong)
-    violations.extend(_gated_violations(instance, schedule))
-    violations.extend(left_out_violations(instance, schedule))
-    violations.extend(_class_violations(instance, schedule.classes))
-    violations.extend(_expected_violations(instance, schedule))
+        return
+    yield from _gated_violations(instance, schedule)
+    yield from left_out_violations(instance, schedule)
+    yield from _class_violations(instance, schedule.classes)
+    yield from _expected_violations(instance, schedule)
     truth = _truth(instance, schedule)
     for name, stated in schedule.objectives.items():
-        known = name in truth
-        if not known or stated != truth[name]:
-            right = f"it is {_format(truth[name])}" if known else "there is no such objective"
-            place = f"objectives.{name if known else quote(name)}"
-            violations.append(Violation(place, _format(stated), right))
-    violations.extend(_bound_violations(schedule, truth))
-    if not any(violation.place == "lower_bound" for violation in violations):
-        violations.extend(_refuted_bound(instance, schedule))
-    return tuple(violations)
+        if name not in truth:
+            place = f"objectives.{quote(name)}"
+            yield Violation(place, _format(stated), "there is no such objective")
+        elif stated != truth[name]:
+            yield Violation(f"objectives.{name}", _format(stated), f"it is {_format(truth[name])}")
+    wrong = list(_bound_violations(schedule, truth))
+    yield from wrong
+    if not any(violation.place == "lower_bound" for violation in wrong):
+        yield from _refuted_bound(instance, schedule)
 
 
 def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, Schedule]:
@@ -114,30 +117,25 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
         )
         truth.update(evaluation.objectives)
     times = schedule.expected_ms or {}
-    whole = times.keys() == instance.unshifted.keys()  # else that is the violation
-    alike = not any(job.weight for job in instance.jobs)
-    if _SLOWDOWN in schedule.objectives:
-        stated = schedule.objectives[_SLOWDOWN]
-        truth[_SLOWDOWN] = _slowdown(instance, times, alike=alike) if whole else stated
-    if _DELAY in schedule.objectives:
-        stated = schedule.objectives[_DELAY]
-        truth[_DELAY] = _slowdown(instance, times, alike=True) - 1 if whole else stated
+    for name in (_SLOWDOWN, _DELAY):
+        if name in schedule.objectives:
+            # Without the times of all jobs nothing is known; that is a violation of its own.
+            truth[name] = schedule.objectives[name]
+            if times.keys() == instance.unshifted.keys():
+                truth[name] = _mean_slowdown(instance, times, name)
     return truth
 
 
-def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction], *, alike: bool) -> Fraction:
-    """Return the mean of iteration time over the best one, weighted unless all count alike."""
-    weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
-    total = sum(
-        (
-            weights[job.name]
-            * expected_ms[job.name]
-            / (job.best_ms or instance.slot_ms * job.period)
-            for job in instance.jobs
-        ),
-        Fraction(0),
-    )
-    return total / sum(weights.values())
+def _mean_slowdown(instance: Instance, times: Mapping[str, Fraction], name: str) -> Fraction:
+    """Return the mean of iteration time over the best one: weighted, or for delay its excess."""
+    weights = slowdown_weights(instance)
+    if name == _DELAY:
+        weights = dict.fromkeys(weights, 1)
+    total = Fraction(0)
+    for job in instance.jobs:
+        best_ms = job.best_ms or instance.slot_ms * job.period
+        total += weights[job.name] * times[job.name] / best_ms
+    return total / sum(weights.values()) - (name == _DELAY)
 
 
 def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
@@ -148,24 +146,16 @@ def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violat
     yield from wrong
     if wrong:
         return
-    kept = [job for job in instance.jobs if schedule.gated[job.name]]
-    runs = [
-        ScheduledJob(
-            job,
-            schedule.offsets[job.name],
-            schedule.stretch.get(job.name, 0),
-            schedule.cushion_slots,
-        )
-        for job in kept
-    ]
-    users_of = runs_by_link(instance, runs)
+    gated = (job for job in instance.jobs if schedule.gated[job.name])
+    jobs = schedule_jobs(gated, schedule.offsets, schedule.stretch, schedule.cushion_slots)
+    users_of = jobs_by_link(instance, jobs)
     for link in instance.links:
         users = users_of[link.name]
-        flows = [run.job.links[link.name] for run in users]
-        length, when = math.lcm(*{run.period for run in users}), "at slot {}"
+        flows = [user.job.links[link.name] for user in users]
+        length, when = math.lcm(*{user.period for user in users}), "at slot {}"
         if length > instance.hyperperiod_limit:
-            users, when = [run.folded(users) for run in users], "in some slot"
-            length = math.lcm(*{run.period for run in users})
+            users, when = [user.shorten_period(users) for user in users], "in some slot"
+            length = math.lcm(*{user.period for user in users})
         if length > instance.hyperperiod_limit:
             raise InputError(
                 f"gated: whether slots on link {quote(link.name)} meet takes {quote(length)} slots "
@@ -240,12 +230,11 @@ def _bound_violations(
     if name not in truth:
         return
     value = _format(truth[name])
-    if bound is not None and _breaks(name, truth[name], bound):
+    if _breaks_bound(schedule, truth[name]):
         yield Violation("lower_bound", str(bound), f"the {name} is {value}")
     if schedule.status is Status.OPTIMAL and (bound is None or bound != truth[name]):
-        yield Violation(
-            "status", "optimal", f"the bound is {_format(bound)} and the {name} {value}"
-        )
+        truth_text = f"the bound is {_format(bound)} and the {name} {value}"
+        yield Violation("status", "optimal", truth_text)
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
@@ -262,13 +251,16 @@ def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation
         return  # jobs must be stretched: unshifted ones have too long a hyperperiod
     evaluation = evaluate(instance, instance.unshifted, cushion_slots=schedule.cushion_slots)
     value = evaluation.objectives[name]
-    if _breaks(name, value, bound):
+    if _breaks_bound(schedule, value):
         yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_format(value)}")
 
 
-def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:
-    """Return whether a value is better than a bound; that of a cushion bounds it from above."""
-    if name == "cushion":
+def _breaks_bound(schedule: Schedule, value: Fraction | None) -> bool:
+    """Return whether a value is better than the bound; that of a cushion bounds it from above."""
+    bound = schedule.lower_bound
+    if bound is None:
+        return False
+    if schedule.primary_objective == "cushion":
         return value is None or bound < value
     return value is not None and bound > value
 
