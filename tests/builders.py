@@ -6,7 +6,9 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule, Status
 
 
@@ -103,3 +105,9 @@ HARMLESS = network(
     job("b", 6, (1, 2, 60), ready=2),
     job("c", 4, (0, 1, 50)),
 )
+
+
+def evaluation_of(result: Result) -> Evaluation:
+    """Return the evaluation of a result whose hyperperiods are within the limit."""
+    assert result.evaluation is not None
+    return result.evaluation

@@ -41,17 +41,20 @@ NEEDY = network(*(job(f"j{p}", p, (0, 300, 60), max_stretch=30) for p in (997, 9
 
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 def test_every_solver_takes_the_default_objective(name: str) -> None:
-    assert solve(two_jobs(), name, threads=1).schedule.first == "contention"
-    assert solve(two_jobs(), name, "latency", threads=1).schedule.first == "latency"
+    assert solve(two_jobs(), name, threads=1).schedule.primary_objective == "contention"
+    assert solve(two_jobs(), name, "latency", threads=1).schedule.primary_objective == "latency"
 
 
 def test_allocation_minimises_slowdown_whatever_the_instance() -> None:
     assert_sound(allocate(read_instance(COPRIME / "coprime-3x1-test-0.json"), time_limit=5))
     assert NEEDY.needs_stretch
     unknown = allocate(NEEDY, time_limit=0)
-    assert (unknown.schedule.first, verify_schedule(NEEDY, unknown.schedule)) == ("slowdown", ())
+    assert (unknown.schedule.primary_objective, verify_schedule(NEEDY, unknown.schedule)) == (
+        "slowdown",
+        (),
+    )
     result = solve(NEEDY, objective=["contention", "stretch"], time_limit=0.5, threads=1)
-    assert result.schedule.first == "contention"
+    assert result.schedule.primary_objective == "contention"
     assert verify_schedule(NEEDY, result.schedule) == ()
 
 
@@ -135,7 +138,7 @@ def test_iterations_limit_a_run_repeatably() -> None:
         solve(HARD, "local", "contention", stop=MaxIterations(n), time_limit=None, threads=1)
         for n in (20, 20, 60)
     )
-    assert first.stop is StopReason.RULE
+    assert first.stop_reason is StopReason.RULE
     assert first.offsets == again.offsets
     assert [event.incumbent for event in first.trajectory] == [
         event.incumbent for event in longer.trajectory[: len(first.trajectory)]
@@ -146,9 +149,9 @@ def test_run_without_improvement_ends() -> None:
     seen: list[ProgressEvent] = []
     rules: list[StoppingRule] = [seen.append, NoImprovement(seconds=0.3)]
     result = solve(HARD, "local", "contention", stop=rules, time_limit=60, threads=1)
-    assert result.stop is StopReason.RULE
+    assert result.stop_reason is StopReason.RULE
     assert seen[-1].stalled_s >= 0.3
-    assert seen[-1].incumbent == result.objective
+    assert seen[-1].incumbent == result.value
     assert [event for event in seen if event.source] == list(result.trajectory)
 
 
@@ -168,7 +171,7 @@ def test_rule_ends_a_run_of_several_objectives() -> None:
         return event.incumbent is not None
 
     result = solve(HARD, objective=["contention", "wait"], stop=enough, time_limit=60, threads=1)
-    assert result.stop is StopReason.RULE
+    assert result.stop_reason is StopReason.RULE
     assert not any(level.proved for level in result.levels)
 
 
@@ -251,8 +254,8 @@ def test_false_bound_is_not_stated() -> None:
         assert str(failure.value) == said
         result = failure.value.result
         assert result is not None
-        assert result.objective == value
-        assert result.lower_bound is None
+        assert result.value == value
+        assert result.bound is None
         assert verify_schedule(APART, result.schedule) == ()
     with pytest.raises(SolverError, match="11 is no lower bound: a schedule of contention 10 was"):
         solve(APART, above_unshifted, "contention")

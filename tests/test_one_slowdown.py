@@ -83,7 +83,7 @@ def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
         (weights[name] * expected[name] / best[name] for name in expected), Fraction(0)
     ) / sum(weights.values())
     stated = schedule.objectives["slowdown"]
-    assert stated == mean == result.objective
+    assert stated == mean == result.value
     assert stated is not None
     assert schedule.lower_bound == 1 <= stated
     # The line below the table, the summary.

@@ -22,7 +22,7 @@ from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
-from metronome_opt.verify.refutations import refutation_faults
+from metronome_opt.verify.refutations import refutation_violations
 
 DATA_SETS: dict[str, DataSet] = {Pscp.name: Pscp()}
 _LIMIT_S, _LONG_LIMIT_S = 10.0, 60.0  # of a case study
@@ -111,7 +111,7 @@ def _check(instance: Instance, fit: FeasibilityResult) -> bool | None:
         runtime_s=0.0,
         refutations=proofs,
     )
-    return not list(refutation_faults(instance, schedule))
+    return not list(refutation_violations(instance, schedule))
 
 
 def pair_fits(one: Job, other: Job) -> bool:

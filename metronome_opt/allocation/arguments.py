@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Sharing
-from metronome_opt.problem.objectives import JobObjective, name_of
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
 from metronome_opt.scenario import Scenario, build_scenario
@@ -120,13 +119,13 @@ def find_limits(
 
 
 def find_names(
-    objective: str | JobObjective | Sequence[str | JobObjective] | Mapping[str, Exact],
+    objective: str | Sequence[str] | Mapping[str, Exact],
 ) -> tuple[tuple[str, ...], Mapping[str, Exact] | None]:
     """Return the objectives, and their weights if they are added up."""
     if isinstance(objective, Mapping):
         return (), objective
-    if isinstance(objective, str | JobObjective):
-        return (name_of(objective),), None
+    if isinstance(objective, str):
+        return (objective,), None
     if not isinstance(objective, Sequence):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
-    return tuple(map(name_of, objective)), None
+    return tuple(objective), None

@@ -59,13 +59,13 @@ def allocate_jobs(
 
     run = partial(allocate_once, problem, source, solver, budget, **terms)
     baseline = run(places_by="greedy", plan=rotate_greedily)
-    if solver.name == "greedy" or baseline.stop is StopReason.PROVED or budget.stopped:
+    if solver.name == "greedy" or baseline.stop_reason is StopReason.PROVED or budget.stopped:
         return baseline
     result = run(places_by=solver.name)
     if _is_better(baseline, result, terms["levels"]):
         schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
         notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
-        return replace(baseline, schedule=schedule, stop=result.stop, notes=notes)
+        return replace(baseline, schedule=schedule, stop_reason=result.stop_reason, notes=notes)
     return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
@@ -87,7 +87,7 @@ def _means(result: Result, levels: MeanWeights) -> Values:
     from metronome_opt.allocation.slots.simulator import mean_weights
 
     instance, schedule = result.instance, result.schedule
-    times = instance.per_work(schedule.expected_ms or {}, schedule.patterns)
+    times = schedule.expected_ms or {}
     periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
     slowdowns = [float(times[name] / period) for name, period in periods.items()]
     return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
@@ -177,24 +177,26 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
     """
     schedule = state_places(result.schedule, placed, network)
     at_places, notes = schedule.lower_bound, (*result.notes, *notes_on(placed))
-    if placed.places is None or schedule.first != SLOWDOWN or at_places is None:
+    if placed.places is None or schedule.primary_objective != SLOWDOWN or at_places is None:
         notes = (*notes, *proof_notes(placed))
         return replace(result, schedule=schedule, notes=notes)
     value = schedule.objectives[SLOWDOWN]
-    # In finite replications chance may bring the value below the bound, and so may other patterns.
+    # In finite replications chance may bring the value below the bound.
     bound = min(Fraction(1), at_places if value is None else value)
     is_best = value == bound and not schedule.waiting
     changes: dict[str, object] = {"lower_bound": bound}
     if schedule.status in (Status.OPTIMAL, Status.FEASIBLE):
         changes["status"] = Status.OPTIMAL if is_best else Status.FEASIBLE
     levels = tuple(replace(level, proved=level.proved and is_best) for level in result.levels)
-    stop = StopReason.FINISHED if result.stop is StopReason.PROVED and not is_best else result.stop
+    stop = result.stop_reason
+    if stop is StopReason.PROVED and not is_best:
+        stop = StopReason.FINISHED
     return replace(
         result,
         pool=placed.pool,
         schedule=schedule.model_copy(update=changes),
         levels=levels,
-        stop=stop,
+        stop_reason=stop,
         notes=(*notes, *([] if is_best else [_BOUNDS.format(float(at_places))])),
     )
 

@@ -69,7 +69,7 @@ def show_result(
             export_claims(problem.instance, result.schedule, problem.deployment, outputs.claims)
         wrote(outputs.claims)
         note_missing_nodes(problem)
-    return options.INTERRUPTED if result.stop is StopReason.INTERRUPTED else 0
+    return options.INTERRUPTED if result.stop_reason is StopReason.INTERRUPTED else 0
 
 
 def _print_result(
@@ -87,8 +87,8 @@ def _print_result(
         terminal,
     )
 
-    instance, longer = result.instance, result.schedule.cushion_slots
-    by_simulation = find_objective(result.schedule.first).simulated
+    instance, cushion_slots = result.instance, result.schedule.cushion_slots
+    by_simulation = find_objective(result.schedule.primary_objective).simulated
     console = terminal()
     with live_line("simulating the jobs", str):
         times = IterationTimes.of(result)
@@ -111,13 +111,13 @@ def _print_result(
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")
-    if longer:
-        typer.echo(f"all values are those of longer bursts, by {pluralise(longer, 'slot')}")
-    if not by_simulation:
+    if cushion_slots:
+        typer.echo(f"all values are those of longer bursts, by {pluralise(cushion_slots, 'slot')}")
+    if not by_simulation and result.evaluation is not None:
         # The unshifted values; unknown where jobs have to be stretched first.
         before = None
         if not instance.needs_stretch:
-            before = evaluate(instance, instance.unshifted, longer=longer)
+            before = evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
         console.print(objectives_table(before, result.evaluation))
         console.print(CUSHION_LEGEND)
     for each in result.notes:
@@ -126,5 +126,5 @@ def _print_result(
 
 def _is_stated(result: Result) -> bool:
     """Return True if the summary has the value of the one objective, and that it is proved."""
-    stated = (result.schedule.first, result.status is Status.OPTIMAL)
+    stated = (result.schedule.primary_objective, result.status is Status.OPTIMAL)
     return [(level.name, level.proved) for level in result.levels] == [stated]

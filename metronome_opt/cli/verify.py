@@ -52,9 +52,9 @@ def verify(
 
 def _proof(problem: PlacedInstance | None, stated: Schedule, bound: Fraction) -> str:
     """Return what proves the bound of a true schedule."""
-    if stated.first == SLOWDOWN:
+    if stated.primary_objective == SLOWDOWN:
         return "proved by prices of links and of pairs of jobs"
-    if stated.first != "cushion" and bound <= 0:
+    if stated.primary_objective != "cushion" and bound <= 0:
         return "proved, as nothing is below 0"
     proved = None if problem is None else load_bound(problem.instance, stated)
     if proved is not None and bound <= proved:

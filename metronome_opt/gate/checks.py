@@ -18,10 +18,7 @@ MAX_BURSTS = 1024
 MAX_CLASS = 7
 """The highest traffic class, of eight."""
 
-FIELDS = (
-    *("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated"),
-    *("accumulation", "traffic_class"),
-)
+FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated", "traffic_class")
 """What a claim has, as people state it."""
 
 _MAX_QUOTED = 60
@@ -70,11 +67,6 @@ def _truth(value: Any, name: str) -> None:
         raise ClaimError(f"{name}: {quote(value)}: must be true or false")
 
 
-def _count(value: Any, name: str) -> None:
-    if whole(value, name) < 1:
-        raise ClaimError(f"{name}: {quote(value)}: must be at least 1")
-
-
 def _class(value: Any, name: str) -> None:
     if not 0 <= whole(value, name) <= MAX_CLASS:
         raise ClaimError(f"{name}: {quote(value)}: must be from 0 to {MAX_CLASS}")
@@ -97,7 +89,7 @@ def checked(
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period_name, starts, cushion, gated, steps, traffic_class = map(called, FIELDS)
+    offset, period_name, starts, cushion, gated, traffic_class = map(called, FIELDS)
 
     def fault(name: str, value: int, rule: str) -> ClaimError:
         return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
@@ -121,7 +113,6 @@ def checked(
         if start <= before:
             raise fault(starts, start, "must be after the one before; state them in order")
     _truth(claim.gated, gated)
-    _count(claim.accumulation, steps)
     _class(claim.traffic_class, traffic_class)
     return claim
 
@@ -145,7 +136,6 @@ def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], j
         cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
         job=job,
         gated=values.get("gated", True),
-        accumulation=values.get("accumulation", 1),
         traffic_class=values.get("traffic_class", 0),
     )
     return checked(claim, called, 10**6)

@@ -72,8 +72,7 @@ def _claim(given: Mapping[str, str], job: str) -> Claim | None:
     if "gated" in values:
         stated = values["gated"]
         values["gated"] = {"true": True, "false": False}.get(stated.lower(), stated)
-    for name in ("accumulation", "traffic_class"):
-        stated = values.get(name, "")
-        if stated.isascii() and stated.isdigit() and len(stated) < 10:
-            values[name] = int(stated)
+    stated = values.get("traffic_class", "")
+    if stated.isascii() and stated.isdigit() and len(stated) < 10:
+        values["traffic_class"] = int(stated)
     return from_milliseconds(values, _variable, job)

@@ -2,8 +2,7 @@
 
 The file is JSON: an STBandwidthClaim as ``kubectl get -o json`` prints it, or a list of objects
 with claims among them. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
-optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated``, ``accumulation`` and
-``traffic_class``.
+optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated`` and ``traffic_class``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ _CUSTOM = {  # where they stand in the specification of an object
     "starts_ms": "traffic.phases.startMicroseconds",
     "cushion_ms": "allocation.cushionMicroseconds",
     "gated": "allocation.gated",
-    "accumulation": "allocation.accumulation",
     "traffic_class": "allocation.trafficClass",
 }
 _MAX_REASON = 100  # characters of what a parser says
@@ -243,7 +241,6 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
         cushion_ns=1000 * whole(allocation.get("cushionMicroseconds", 0), cushion_name),
         job=spec["job"],
         gated=allocation.get("gated", True),
-        accumulation=allocation.get("accumulation", 1),
         traffic_class=allocation.get("trafficClass", 0),
     )
     return checked(claim, called.__getitem__, 1000)

@@ -56,11 +56,6 @@ class Gate:
     wall, steady, sleep
         The clocks, in nanoseconds, one since the Unix epoch and one that is never set, and how to
         wait for some seconds.
-
-    Attributes
-    ----------
-    accumulation
-        How many batches' gradients an iteration is to send at once, by the last good claim.
     """
 
     def __init__(
@@ -80,7 +75,6 @@ class Gate:
         self._lock = threading.RLock()
         self._warned: set[str] = set()
         self._claim: Claim | None = None
-        self.accumulation = 1
         self._file: Any = None
         self._plan: WindowTracker | None = None
         self._free = True  # whether the burst before had no slot
@@ -148,7 +142,6 @@ class Gate:
             if isinstance(claim, ClaimError):
                 raise claim
             self._claim = checked(claim)
-            self.accumulation = self._claim.accumulation
         except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
@@ -372,7 +365,6 @@ class Gate:
         """Read the file of claims if it has changed."""
         try:
             self._claim = self._file.current()
-            self.accumulation = self._claim.accumulation
         except ClaimError as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")

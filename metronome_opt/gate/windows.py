@@ -27,10 +27,9 @@ _ClaimFields = namedtuple(
         "cushion_ns",
         "job",
         "gated",
-        "accumulation",
         "traffic_class",
     ),
-    defaults=((0,), 0, "", True, 1, 0),
+    defaults=((0,), 0, "", True, 0),
 )
 
 
@@ -51,8 +50,6 @@ class Claim(_ClaimFields):
         Whose claim it is; empty if it was not said.
     gated
         Whether bursts wait for their slots; otherwise they have none.
-    accumulation
-        How many batches' gradients an iteration sends at once.
     traffic_class
         From 0 to 7; links serve higher ones first.
     """

@@ -25,11 +25,12 @@ from metronome_opt.kubernetes.schemas import (
     read_shipped,
 )
 from metronome_opt.kubernetes.state.records import Gang
+from metronome_opt.problem.evaluation import LinkReport
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.verify import LinkReport, comparable_part, evaluate, verify_schedule
+from metronome_opt.verify import comparable_part, evaluate, verify_schedule
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
 NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
@@ -65,7 +66,7 @@ def build_manifests(
     objects: tuple[list[Manifest], ...] = (
         read_shipped("crds.yaml"),
         _capacities(instance, deployment, naming),
-        _app_groups(instance.at_patterns(schedule.patterns), deployment, naming),
+        _app_groups(instance, deployment, naming),
         [] if topology is None else [topology],
         _claims(instance, schedule, deployment, naming),
     )
@@ -201,7 +202,6 @@ def _claims(
     that crosses no link while others of its job do has the minimum cushion of their links: it is as
     late as they are.
     """
-    described, instance = instance, instance.at_patterns(schedule.patterns)
     part, gated = comparable_part(instance, schedule)
     reports: dict[str, LinkReport] = {}
     if any((gated.gated or {"": True}).values()) or not part.long_hyperperiods(gated.stretch):
@@ -221,9 +221,6 @@ def _claims(
         cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
         is_gated = (schedule.gated or {}).get(job.name, True)
-        pattern, steps = schedule.patterns.get(job.name), 1
-        if pattern is not None:
-            steps = described.job(job.name).options[pattern].accumulation
         times = {
             "offsetMicroseconds": slot_us * schedule.offsets[job.name],
             "stretchMicroseconds": slot_us * stretch,
@@ -231,7 +228,6 @@ def _claims(
             "reservedCushionMicroseconds": slot_us * schedule.cushion_slots or None,
             "hyperperiodMicroseconds": slot_us * hyperperiod,
             "gated": None if is_gated else False,
-            "accumulation": steps if steps > 1 else None,
             "trafficClass": (schedule.classes or {}).get(job.name),
             "path": [*paths[job.name][task.index]] or None if job.name in paths else None,
         }

@@ -21,24 +21,24 @@ def compare(results: Iterable[Result]) -> pd.DataFrame:
     import pandas as pd
 
     results = list(results)
-    names = list(dict.fromkeys(result.schedule.first for result in results))
+    names = list(dict.fromkeys(result.schedule.primary_objective for result in results))
     rows = []
     for result in results:
-        name, judged = result.schedule.first, result.judged
+        name, evaluation = result.schedule.primary_objective, result.evaluation
         bounds = {
-            "lower_bound" if len(names) == 1 else f"{each}_bound": result.lower_bound
+            "lower_bound" if len(names) == 1 else f"{each}_bound": result.bound
             if each == name
             else None
             for each in names
         }
         exact = {
-            "value": result.objective,
+            "value": result.value,
             **bounds,
             "gap": result.gap,
-            "contention": None if judged is None else judged.contention,
-            "latency": None if judged is None else judged.objectives["latency"],
-            "score_mean": None if judged is None else judged.score_mean,
-            "score_min": None if judged is None else judged.score_min,
+            "contention": None if evaluation is None else evaluation.contention,
+            "latency": None if evaluation is None else evaluation.objectives["latency"],
+            "score_mean": None if evaluation is None else evaluation.score_mean,
+            "score_min": None if evaluation is None else evaluation.score_min,
         }
         rows.append(
             {

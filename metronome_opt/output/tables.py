@@ -17,11 +17,11 @@ from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
 from metronome_opt.engine.jobs import alone_ms
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.spines import Paths
-from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.build import PlacedInstance
@@ -165,16 +165,15 @@ def jobs_table(
     elsewhere
         Expected times by job on further networks, by network.
     """
-    where, patterns, paths = where_jobs_run(placed), schedule.patterns, schedule.paths
-    kept = instance.at_patterns(patterns)
-    gated, periods = Plan.of(kept, schedule).periods, {job.name: job.period for job in kept.jobs}
+    where, paths = where_jobs_run(placed), schedule.paths
+    gated = Plan.of(instance, schedule).periods
     slot_ms = instance.slot_ms
     rows = []
     for job in instance.jobs if jobs is None else jobs:
         before, after = times.before[job.name], times.after[job.name]
         rows.append(
             (
-                *(job.name, str(job.weight), f"{periods[job.name] * slot_ms:,}"),
+                *(job.name, str(job.weight), f"{job.period * slot_ms:,}"),
                 *(format_number(instance.best_ms(job)), format_number(alone_ms(instance, job))),
                 *(
                     format_number(before),
@@ -184,7 +183,6 @@ def jobs_table(
                 *(format_number(by[job.name]) for by in elsewhere.values()),
                 *([where.get(job.name, "-")] if where else []),
                 *([] if paths is None else [spines_text(paths.get(job.name, ()))]),
-                *([_pattern(job, patterns.get(job.name))] if patterns else []),
                 f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
                 f"{schedule.offsets[job.name] * slot_ms:,}",
                 *([] if schedule.classes is None else [str(schedule.classes[job.name])]),
@@ -195,11 +193,10 @@ def jobs_table(
         *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
         *(["where"] if where else []),
         *([] if paths is None else ["spines"]),
-        *(["pattern"] if patterns else []),
         *("slots\n(ms)", "first\n(ms)"),
         *([] if schedule.classes is None else ["traffic\nclass"]),
     )
-    return plain_table(headings, rows, left=("where", "spines", "pattern"))
+    return plain_table(headings, rows, left=("where", "spines"))
 
 
 def spines_text(paths: Paths) -> str:
@@ -217,14 +214,6 @@ def jobs_legend(instance: Instance, schedule: Schedule) -> str:
         "freely"
         + ("" if schedule.paths is None else "\nspines: of each task, by which it leaves its rack")
     )
-
-
-def _pattern(job: Job, index: int | None) -> str:
-    """Return which pattern a job keeps, and how many batches it accumulates."""
-    if index is None:
-        return "own"
-    steps = job.options[index].accumulation
-    return f"options[{index}]" + (f", accumulation {steps}" if steps > 1 else "")
 
 
 def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
@@ -248,10 +237,6 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
         f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
         f"unshifted and not gated, {before:.4f}; alone at these places, {each:.4f}"
     )
-    if schedule.patterns:
-        text += (
-            "\n(times of jobs with another pattern: for the work of one of their own iterations)"
-        )
     if schedule.objectives.get(SLOWDOWN, 0) is None:
         text += "\n(simulated for this table, when the time was over)"
     if gated and after > before + _BY_CHANCE:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
 _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
-_MAX_OPTIONS = 8
 
 # What says nothing is left out of documents, so that their checksums stay.
 TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
@@ -88,30 +87,6 @@ class Phase(Record):
         return self.start + self.length
 
 
-class Pattern(Record):
-    """Another pattern that a job may keep instead of its own.
-
-    Parameters
-    ----------
-    period, phases
-        As of a job.
-    work
-        What one iteration does, in iterations of the job's own pattern.
-    accumulation
-        How many batches' gradients an iteration sends at once; a training loop is told.
-    """
-
-    period: Positive
-    phases: Annotated[tuple[Phase, ...], Field(strict=False)]
-    work: Annotated[Exact, Field(gt=0)] = Fraction(1)
-    accumulation: Positive = 1
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _check_phases(self.phases, self.period)
-        return self
-
-
 class Job(Record):
     """A periodic job; docs/model.md has the mathematics.
 
@@ -135,8 +110,6 @@ class Job(Record):
         The offset of a job that must not move.
     current_offset
         The offset at which the job runs now; leaving it counts as a move.
-    options
-        Patterns that the job may keep instead of its own; `solve` chooses for slowdown.
     jitter
         Standard deviation of its computing times, as a share of them; None where unknown.
     best_ms
@@ -153,10 +126,6 @@ class Job(Record):
     links: FrozenMap[Name, Positive]
     fixed_offset: NonNegative | None = None
     current_offset: NonNegative | None = None
-    options: Annotated[
-        tuple[Pattern, ...],
-        Field(strict=False, max_length=_MAX_OPTIONS, exclude_if=lambda options: not options),
-    ] = ()
     jitter: Jitter = None
     best_ms: Annotated[
         Annotated[Exact, Field(gt=0)] | None, Field(exclude_if=lambda best: best is None)
@@ -177,35 +146,9 @@ class Job(Record):
         """The unshifted offset: where the job is fixed, or else when it is ready."""
         return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
 
-    @property
-    def variants(self) -> tuple[tuple[Fraction, Job], ...]:
-        """The job with each of its patterns alone, its own first, and the work of an iteration.
-
-        With another pattern it runs nowhere yet, so that it leaves no offset.
-        """
-        own: dict[str, object] = {"options": ()}
-        others = [
-            {**own, "period": each.period, "phases": each.phases, "current_offset": None}
-            for each in self.options
-        ]
-        works = [Fraction(1), *(each.work for each in self.options)]
-        copies = [self.model_copy(update=changes) for changes in (own, *others)]
-        return tuple(zip(works, copies, strict=True))
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_phases(self.phases, self.period)
-        known = {(self.period, self.phases): "the job's own pattern"}
-        for index, option in enumerate(self.options):
-            same = known.setdefault((option.period, option.phases), f"options[{index}]")
-            if same != f"options[{index}]":
-                refuse(f"options[{index}]", f"is {same} again; leave one out")
-            if self.fixed_offset is not None and self.fixed_offset >= option.period:
-                refuse(
-                    f"options[{index}].period",
-                    f"{quote(option.period)}: must be above the fixed offset "
-                    f"{quote(self.fixed_offset)}",
-                )
         if self.fixed_offset is not None and self.fixed_offset >= self.period:
             refuse(
                 "fixed_offset",
@@ -280,12 +223,9 @@ class Instance(Record):
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
             # A job without links has no hyperperiod, but its pattern takes memory as well.
-            options = [(f"options[{i}].period", each.period) for i, each in enumerate(job.options)]
-            longest = max([job.period, *(period for _, period in options)]) + job.max_stretch
             for field, length, value in (
                 ("period", job.period, job.period),
-                *((place, period, period) for place, period in options),
-                ("max_stretch", longest, job.max_stretch),
+                ("max_stretch", job.period + job.max_stretch, job.max_stretch),
             ):
                 if length > limit:
                     refuse(
@@ -366,38 +306,6 @@ class Instance(Record):
     def job(self, name: str) -> Job:
         """Return the job called `name`."""
         return self.jobs[self._job_index[name]]
-
-    def at_patterns(self, patterns: Mapping[str, int]) -> Self:
-        """Return the instance in which each job has one pattern: of its options, or its own.
-
-        Parameters
-        ----------
-        patterns
-            Indices of options by name; a job that is not named keeps its own.
-        """
-        for name, index in patterns.items():
-            if name not in self._job_index:
-                raise InputError(f"patterns.{quote(name)}: there is no such job")
-            if index >= (count := len(self.job(name).options)):
-                raise InputError(f"patterns.{name}: {index}: it has {pluralise(count, 'option')}")
-        if not any(job.options for job in self.jobs):
-            return self
-        jobs = [job.variants[1 + patterns.get(job.name, -1)][1] for job in self.jobs]
-        # The reference of slowdowns stays that of the job.
-        kept = [
-            job if job.name not in patterns else job.model_copy(update={"best_ms": best_ms})
-            for job, best_ms in zip(jobs, map(self.best_ms, self.jobs), strict=True)
-        ]
-        return self.replace(jobs=tuple(kept))
-
-    def per_work(
-        self, times: Mapping[str, Fraction], patterns: Mapping[str, int]
-    ) -> dict[str, Fraction]:
-        """Return times of iterations for the work of one of each job's own pattern."""
-        return {
-            name: time / self.job(name).options[patterns[name]].work if name in patterns else time
-            for name, time in times.items()
-        }
 
     @property
     def unshifted(self) -> Mapping[str, int]:

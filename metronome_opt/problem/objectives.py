@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.plugins import guarded, load_plugin, plugins
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import OBJECTIVES
-from metronome_opt.verify import evaluate
 
-ENTRY_POINTS = "metronome_opt.objectives"
-"""The group of entry points by which other packages add objectives."""
 DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
 CUSHION = "cushion"
 STRETCH = "stretch"
@@ -36,7 +32,7 @@ MeanWeights = tuple[Mapping[str, int], ...]
 
 
 class Objective:
-    """An objective of docs/model.md, or of another package.
+    """An objective of docs/model.md.
 
     Attributes
     ----------
@@ -82,18 +78,6 @@ class Objective:
         """Return the divisor of the objective in a weighted sum; 0 stands for 1."""
         return Fraction(1)
 
-    def value(
-        self,
-        instance: Instance,
-        offsets: Mapping[str, int],
-        traffic: Fraction,  # noqa: ARG002 (subclasses use it)
-    ) -> Fraction | None:
-        """Return the value of a schedule; `traffic` is that of all jobs in Mbit/s.
-
-        None is a cushion without limit.
-        """
-        return evaluate(instance, offsets).objectives[self.name]
-
 
 class LayeredObjective(Objective):
     """A contention of the same jobs with other weights.
@@ -111,71 +95,24 @@ class LayeredObjective(Objective):
         """Return the value of a Mbit/s of that contention; `traffic` is that of all jobs."""
         return Fraction(1)
 
-    def unserved(self, instance: Instance, offsets: Mapping[str, int]) -> Fraction:
-        """Return that contention of a schedule, from the unserved bandwidth of each job."""
-        judged = evaluate(instance, offsets).unserved
-        each = (judged[job.name] * self.weight(job.weight) for job in instance.jobs)
-        return sum(each, Fraction(0))
-
-    def value(
-        self, instance: Instance, offsets: Mapping[str, int], traffic: Fraction
-    ) -> Fraction | None:
-        """Return that contention, each Mbit/s counted by its share."""
-        return self.unserved(instance, offsets) * self.share(traffic)
+    def unserved(self, instance: Instance, evaluation: Evaluation) -> Fraction:
+        """Return that contention of a schedule, from the unserved bandwidth of all jobs."""
+        terms = (evaluation.unserved[job.name] * self.weight(job.weight) for job in instance.jobs)
+        return sum(terms, Fraction(0))
 
 
 class JobObjective(Objective):
-    """An objective that is a sum over jobs; the base class of objectives of other packages.
-
-    A package adds one by an entry point of the group ``metronome_opt.objectives``, called like the
-    objective, that names a subclass or an instance of it::
-
-        class Nights(JobObjective):
-            name, unit = "nights", "weight"
-
-            def cost(self, job, offset):
-                return job.weight if offset < job.period // 3 else 0
-
-    `solve` takes such an object as well. Its value is the sum of these costs, less is better, and
-    ``auto`` minimises it, holds it and weighs it against others. Schedule files state objectives of
-    this package alone; the value of another one is in `Result.levels`.
-    """
+    """An objective that is a sum over jobs of costs of their offsets."""
 
     rotation_invariant = False
 
     def cost(self, job: Job, offset: int) -> int:
-        """Return the cost of one job at one offset: an integer, not negative, of the job alone."""
+        """Return the cost of a job at an offset."""
         raise NotImplementedError
 
-    def value(
-        self,
-        instance: Instance,
-        offsets: Mapping[str, int],
-        traffic: Fraction,  # noqa: ARG002 (the same for all)
-    ) -> Fraction | None:
-        """Return the sum over all jobs."""
-        return Fraction(sum(self.units(job, offsets[job.name]) for job in instance.jobs))
-
     def max_cost(self, job: Job) -> int:
-        """Return the maximum cost of a job."""
-        return max(self.units(job, offset) for offset in range(job.period))
-
-    def units(self, job: Job, offset: int) -> int:
-        """Return `cost`, checked.
-
-        Raises
-        ------
-        InputError
-            If it is not an integer, or negative.
-        """
-        with guarded(f"objectives: {self.name}: the cost of job {quote(job.name)}"):
-            cost = self.cost(job, offset)
-        if type(cost) is not int or cost < 0:
-            raise InputError(
-                f"objectives: {self.name}: what job {quote(job.name)} costs at offset {offset} "
-                f"must be an integer from 0 on, got {quote(cost)}; mend the package that adds it"
-            )
-        return cost
+        """Return an upper bound of the cost of a job."""
+        raise NotImplementedError
 
 
 class _Contention(LayeredObjective):
@@ -262,7 +199,7 @@ class SimulatedObjective(Objective):
 
     def levels(self, weights: Mapping[str, int]) -> MeanWeights:
         """Return the weights in these means, the most important mean first."""
-        raise NotImplementedError
+        return (weights,)
 
 
 class _Slowdown(SimulatedObjective):
@@ -270,17 +207,11 @@ class _Slowdown(SimulatedObjective):
 
     name, unit = SLOWDOWN, "iteration time over the best"
 
-    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
-        return (weights,)
-
 
 class _Completion(SimulatedObjective):
     """Mean time until jobs leave, weighted by priority, as mean slowdown until then."""
 
     name, unit = COMPLETION, "iteration time over the best"
-
-    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
-        return (weights,)
 
 
 class _Delay(SimulatedObjective):
@@ -323,61 +254,24 @@ _ALL = (
 )
 BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
 _SUM = _Mixture()
-_GIVEN: dict[str, JobObjective] = {}
 
 
 # ------------------------------------------------------------------ looking them up
 
 
 def find_objective(name: str, place: str = "objectives") -> Objective:
-    """Return an objective: slowdown, one of the six that schedules state, or one of a package.
+    """Return an objective by its name.
 
     Raises
     ------
     InputError
-        If it is not known, or the package that adds it is broken.
+        If it is not known.
     """
     if name in BY_NAME:
         return BY_NAME[name]
     if name == MIXTURE:
         return _SUM
-    if name in _GIVEN:
-        return _GIVEN[name]
-    return _added(name, place)
-
-
-def name_of(objective: str | JobObjective) -> str:
-    """Return the name of an objective; one that is given as an object is known by it from then on.
-
-    Raises
-    ------
-    InputError
-        If an objective of this package has the same name.
-    """
-    if not isinstance(objective, JobObjective):
-        return objective
-    if objective.name in (*BY_NAME, MIXTURE):
-        raise InputError(f"objectives: {objective.name}: is known already; take another name")
-    _GIVEN[objective.name] = objective
-    return objective.name
-
-
-@cache
-def _added(name: str, place: str) -> JobObjective:
-    """Load an objective of another package; once, but for failures."""
-    added = plugins(ENTRY_POINTS)
-    if name not in added:
-        known = ", ".join(dict.fromkeys((*BY_NAME, *sorted(added))))
-        raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
-    loaded = load_plugin(added[name], place)
-    with guarded(f"{place}: {name}"):
-        made = loaded() if isinstance(loaded, type) else loaded
-    if not isinstance(made, JobObjective) or made.name != name:
-        raise InputError(
-            f"{place}: {name} is no JobObjective of this name; mend or remove the package that "
-            f"adds it ({added[name].value})"
-        )
-    return made
+    raise InputError(f"{place}: {quote(name)} is not known; choose from {', '.join(BY_NAME)}")
 
 
 def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, ...]:
@@ -455,15 +349,9 @@ def normal(instance: Instance, name: str) -> Fraction:
 
     Contention: the weighted traffic of all jobs on all links, Mbit/s. Latency is a share already.
     Stretch: the sum of the weights. Wait: the weighted periods, slots. Moves: the weights of the
-    jobs that run. Cushion: the longest period, slots. Of another package: what it says, or 1.
+    jobs that run. Cushion: the longest period, slots.
     """
-    size = find_objective(name).natural_size(instance)
-    if not isinstance(size, int | Fraction) or size < 0:
-        raise InputError(
-            f"objectives: {name}: its natural size must be an exact number from 0 on, got "
-            f"{quote(size)}; mend the package that adds it"
-        )
-    return Fraction(size) or Fraction(1)
+    return find_objective(name).natural_size(instance) or Fraction(1)
 
 
 def _traffic_of(job: Job) -> Fraction:

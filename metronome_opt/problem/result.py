@@ -10,10 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import PluginError, SolverError
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.schedule import Schedule, Status
-from metronome_opt.verify import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,11 +130,12 @@ class Result:
 
     Attributes
     ----------
-    instance, schedule, judged
-        The problem, the best schedule, and its objectives and links as the judge computed them;
-        None where a link's hyperperiod is above the limit.
-    stop
+    instance, schedule
+        The problem and the best schedule.
+    stop_reason
         Why the solver stopped; what is known of the schedule is its `status`.
+    evaluation
+        Objectives and links of the schedule; None if a link's hyperperiod is above the limit.
     build_s, solve_s
         Seconds spent on making the model, and on the rest.
     trajectory
@@ -151,8 +152,8 @@ class Result:
 
     instance: Instance
     schedule: Schedule
-    stop: StopReason
-    judged: Evaluation | None
+    stop_reason: StopReason
+    evaluation: Evaluation | None
     build_s: float
     solve_s: float
     trajectory: tuple[ProgressEvent, ...]
@@ -160,14 +161,6 @@ class Result:
     levels: tuple[Level, ...] = ()
     simulated: SimulatedTimes | None = None
     pool: PoolBound | None = None
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """The judged values; an `InputError` if a link's hyperperiod is too long for that."""
-        if self.judged is None:
-            self.instance.at_patterns(self.schedule.patterns).check_hyperperiods(self.stretch)
-        assert self.judged is not None  # noqa: S101 (else it was refused)
-        return self.judged
 
     @property
     def status(self) -> Status:
@@ -185,23 +178,26 @@ class Result:
         return self.schedule.stretch
 
     @property
-    def objective(self) -> Fraction | None:
+    def value(self) -> Fraction | None:
         """The value of the first objective; None if not simulated, or a cushion without limit."""
-        stated = self.schedule.objectives
-        return {**(self.judged.objectives if self.judged else {}), **stated}[self.schedule.first]
+        evaluated = self.evaluation.objectives if self.evaluation else {}
+        return {**evaluated, **self.schedule.objectives}[self.schedule.primary_objective]
 
     @property
-    def lower_bound(self) -> Fraction | None:
-        """The best proved lower bound of the first objective, None where there is none."""
+    def bound(self) -> Fraction | None:
+        """The best proved bound of the first objective; None without one.
+
+        It is a lower bound, of the cushion an upper one.
+        """
         return self.schedule.lower_bound
 
     @property
     def gap(self) -> Fraction | None:
-        """``(objective - lower bound) / objective``, 0 where both are 0, None without a bound."""
-        return relative_gap(self.objective, self.lower_bound)
+        """``(value - bound) / value``, 0 where both are 0, None without a bound."""
+        return relative_gap(self.value, self.bound)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period (of its pattern), offset, stretch, wait are in slots.
+        """Return one row per job; period, offset, stretch, wait are in slots.
 
         Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
         """
@@ -209,7 +205,7 @@ class Result:
 
         schedule = self.schedule
         rows = []
-        for job in self.instance.at_patterns(schedule.patterns).jobs:
+        for job in self.instance.jobs:
             offset, stretch = schedule.offsets[job.name], schedule.stretch.get(job.name, 0)
             row = {
                 "job": job.name,
@@ -219,8 +215,6 @@ class Result:
                 "stretch": stretch,
                 "wait": (offset - job.ready) % (job.period + stretch),
             }
-            if schedule.patterns:
-                row["pattern"] = schedule.patterns.get(job.name)
             if schedule.gated is not None:
                 row["gated"] = schedule.gated[job.name]
             if schedule.classes is not None:
@@ -234,13 +228,13 @@ class Result:
 
     def summary(self) -> str:
         """Return one line: solver, status, objective, and what is proved of it."""
-        name, bound, gap = self.schedule.first, self.lower_bound, self.gap
+        name, bound, gap = self.schedule.primary_objective, self.bound, self.gap
         proved = "none" if bound is None else f"{float(bound):,.6g}"
-        value = find_objective(name).format_exactly(self.objective)
+        value = find_objective(name).format_exactly(self.value)
         return (
             f"{self.schedule.solver}: {self.status}, {name} {value}, lower bound {proved}"
             f"{'' if gap is None else f', gap {float(gap):.1%}'}, "
-            f"{self.schedule.runtime_s:.2f} s ({self.stop})"
+            f"{self.schedule.runtime_s:.2f} s ({self.stop_reason})"
         )
 
     def __repr__(self) -> str:

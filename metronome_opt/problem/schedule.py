@@ -134,9 +134,6 @@ class Schedule(Record):
         a link that is not named costs nothing.
     bound_pairs
         The prices of pairs of jobs that prove it besides.
-    patterns
-        For each job with another pattern than its own which of its `options` it keeps, from 0 on;
-        all that is stated of it is that pattern's.
     classes
         The traffic class of each job: links serve higher ones first. None says nothing of it.
     refutations
@@ -170,14 +167,13 @@ class Schedule(Record):
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()
     bound_prices: FrozenMap[Name, _Price] | None = None
     bound_pairs: Annotated[tuple[PairPrices, ...], Field(strict=False)] = ()
-    patterns: FrozenMap[Name, NonNegative] = FrozenDict()
     classes: FrozenMap[Name, NonNegative] | None = None
     refutations: Annotated[tuple[Refutation, ...], Field(strict=False)] = ()
     left_out_bound: NonNegative | None = None
     network: Sharing | Literal["gated"] | None = None
 
     @property
-    def first(self) -> str:
+    def primary_objective(self) -> str:
         """The objective that was optimised first."""
         return next(iter(self.objectives), OBJECTIVES[0])
 
@@ -192,8 +188,6 @@ class Schedule(Record):
         for field in _LEFT_OUT:
             if document[field] in (None, 0, []):
                 del document[field]
-        if not self.patterns:
-            del document["patterns"]
         return document
 
 

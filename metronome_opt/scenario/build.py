@@ -15,7 +15,6 @@ from metronome_opt.files.records import read_document_as
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.cluster_input import find_room
-from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.deployment import Deployment, Task
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED
@@ -23,7 +22,6 @@ from metronome_opt.scenario.iteration import Iteration, SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spines import Paths
-from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import data_folder
 
 _LISTED = 3  # remarks that are listed one by one
@@ -286,47 +284,10 @@ def _job(
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
         "phases": [phase.model_dump() for phase in rounded.phases],
         "links": dict(placement.links),
-        "options": [
-            {
-                "period": other.period,
-                "phases": [phase.model_dump() for phase in other.phases],
-                "work": Fraction(option.work or option.accumulation),
-                "accumulation": option.accumulation,
-            }
-            for option, other in zip(
-                job.offered, _options(scenario, index, entry, placement), strict=True
-            )
-        ],
         "jitter": entry.traffic.jitter,
         "best_ms": best_ms if is_other else None,
         **offsets,
     }
-
-
-def _options(
-    scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement
-) -> list[SlottedIteration]:
-    """Return the iterations of the options of a job in slots."""
-    job, source, iterations = scenario.jobs[index], entry.traffic.source, []
-    for number, option in enumerate(job.offered):
-        place = f"jobs[{index}].options[{number}]"
-        if (
-            option.traffic is None
-            and not isinstance(source, Traffic | TrainingStep)
-            and source.kind != "data-parallel"
-        ):
-            raise InputError(
-                f"{place}.accumulation: {option.accumulation}: {quote(job.model)} sends more than "
-                "gradients in an iteration; state the traffic of the option"
-            )
-        exact = entry.exact.accumulated(option.accumulation)
-        try:
-            if option.traffic is not None:
-                exact = job.step(option.traffic, None).at(placement.transport)
-            iterations.append(exact.to_slots(scenario.slot_ms, scenario.hyperperiod_slots))
-        except InputError as error:
-            raise error.within(place) from None
-    return iterations
 
 
 def _free_gpus(scenario: Scenario) -> Counter[str]:

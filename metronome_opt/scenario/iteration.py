@@ -77,12 +77,6 @@ class Iteration:
         bursts = tuple(replace(burst, rate=min(rate, burst.rate)) for burst in self.bursts)
         return replace(self, bursts=bursts)
 
-    def accumulated(self, batches: int) -> Iteration:
-        """Return the iteration of several batches: all are computed, then gradients are sent."""
-        first, *others = self.bursts
-        first = replace(first, after=first.after + (batches - 1) * self.compute)
-        return replace(self, compute=batches * self.compute, bursts=(first, *others))
-
     def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> SlottedIteration:
         """Round it to slots.
 

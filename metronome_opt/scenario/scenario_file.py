@@ -121,30 +121,6 @@ Source: TypeAlias = "Workload | MeasuredStep | Traffic | TrainingStep"
 """The source of the traffic of a job."""
 
 
-class Option(Record):
-    """Another pattern that a described job may keep.
-
-    Parameters
-    ----------
-    accumulation
-        Batches of an iteration: computed one after the other, their gradients sent once.
-    traffic
-        What one worker sends, where it is not what accumulation makes of the job's own traffic.
-    work
-        What an iteration does, in iterations of the job as described; `accumulation` if left out.
-    """
-
-    accumulation: Positive = 1
-    traffic: Traffic | None = None
-    work: Rational | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.traffic is None and self.accumulation == 1:
-            refuse("accumulation", "1: is the job's own pattern; write 2 or more, or state traffic")
-        return self
-
-
 class JobSpec(Record):
     """A training job as files describe it: its tasks, what each needs, and what it trains.
 
@@ -186,11 +162,6 @@ class JobSpec(Record):
         Kept for the simulator; the instance does not depend on them.
     jitter
         As in `Job`; of measured traffic, left out, that of its record.
-    accumulation
-        How many batches an iteration may have, each as an option that costs nothing; of 1 it is the
-        job's own pattern.
-    options
-        Further patterns that the job may keep instead of its own.
     ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
         As in `Job`, but in ms; multiples of a slot.
     """
@@ -222,8 +193,6 @@ class JobSpec(Record):
     max_stretch_ms: NonNegative = 0
     fixed_offset_ms: NonNegative | None = None
     current_offset_ms: NonNegative | None = None
-    accumulation: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
-    options: Annotated[tuple[Option, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _check_traffic(self) -> Self:
@@ -253,12 +222,6 @@ class JobSpec(Record):
                 what = "pod" if field == "pods" else "task"
                 refuse(field, f"names {pluralise(len(given), what)}, but workers is {self.workers}")
         return self
-
-    @property
-    def offered(self) -> tuple[Option, ...]:
-        """All of its options, those of accumulation first."""
-        plain = (Option(accumulation=each) for each in self.accumulation if each > 1)
-        return (*plain, *self.options)
 
     @property
     def stated(self) -> Traffic | TrainingStep | None:

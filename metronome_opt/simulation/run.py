@@ -26,7 +26,7 @@ from metronome_opt.simulation.state import (
     TrainingJob,
     training_jobs,
 )
-from metronome_opt.verify.evaluation import assignment_faults
+from metronome_opt.verify.evaluation import assignment_violations
 
 
 def simulate(
@@ -331,7 +331,7 @@ def simulate_schedule(
     if iterations < 1:
         raise InputError(f"iterations: must be at least 1, got {quote(iterations)}")
     stretch = stretch or {}
-    for fault in assignment_faults(instance, offsets, stretch, stretch_limit):
+    for fault in assignment_violations(instance, offsets, stretch, stretch_limit):
         raise InputError(str(fault))
     slot_ms = instance.slot_ms
     runners = EngineJob.of_instance(instance, iterations)

@@ -196,8 +196,8 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
         )
 
 
-def check_start(instance: Instance, start: object, *, patterns: bool = False) -> None:
-    """Refuse a start that is no schedule of an instance, whose jobs may have other `patterns`.
+def check_start(instance: Instance, start: object) -> None:
+    """Refuse a start that is no schedule of an instance.
 
     Raises
     ------
@@ -217,11 +217,7 @@ def check_start(instance: Instance, start: object, *, patterns: bool = False) ->
             f"warm_start: {quote(odd[0])} is a job of only one of schedule and instance; they must "
             "agree"
         )
-    if start.patterns and not patterns:
-        raise InputError(
-            "warm_start: jobs have other patterns than their own; this is for slowdown"
-        )
-    for job in instance.at_patterns(start.patterns).jobs:
+    for job in instance.jobs:
         offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
         if offset >= period or job.fixed_offset not in (None, offset):
             must = "below the period" if offset >= period else "the fixed offset"

@@ -145,8 +145,8 @@ def _result(arguments: Arguments, search: SolverRun) -> Result:
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=stop,
-        judged=evaluation,
+        stop_reason=stop,
+        evaluation=evaluation,
         build_s=search.build_s,
         solve_s=schedule.runtime_s - search.build_s,
         trajectory=tuple(search.trajectory),

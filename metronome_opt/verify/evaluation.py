@@ -16,8 +16,12 @@ from operator import mul
 from types import MappingProxyType
 
 from metronome_opt.errors import InputError, quote
+from metronome_opt.problem.evaluation import Evaluation, LinkReport
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import OBJECTIVES
+
+_Rates = tuple[int, Mapping[frozenset[tuple[int, int]], int]]
+"""A hyperperiod, and its slots for each set of (index of a job, rate of its flow) above 0."""
 
 
 @dataclass(frozen=True)
@@ -32,86 +36,12 @@ class Violation:
         return f"{self.place}: stated {self.stated}, but {self.truth}"
 
 
-@dataclass(frozen=True)
-class LinkReport:
-    """Load and contention of one link.
-
-    Attributes
-    ----------
-    hyperperiod
-        Slots after which the link repeats itself.
-    contention
-        Mean weighted unserved bandwidth, weight * Mbit/s.
-    late
-        Mean unserved bandwidth without priorities, Mbit/s.
-    score
-        CASSINI's compatibility, ``1 - late / capacity``.
-    jobs
-        Number of jobs on the link.
-    cushion
-        The largest number of slots by which every burst may grow before the link is overloaded;
-        None where the link is overloaded already or never can be.
-    """
-
-    name: str
-    hyperperiod: int
-    contention: Fraction
-    late: Fraction
-    score: Fraction
-    jobs: int
-    cushion: int | None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Objectives of a schedule and their parts, exact; docs/model.md defines them.
-
-    Attributes
-    ----------
-    objectives
-        Value per objective; the cushion is None when nothing limits it.
-    links
-        One report per link, in the order of the instance.
-    elongation
-        Predicted slots by which an iteration of each job grows.
-    unserved
-        Mean unserved bandwidth of each job, heaviest served first, summed over its links, Mbit/s.
-    """
-
-    objectives: Mapping[str, Fraction | None]
-    links: tuple[LinkReport, ...]
-    elongation: Mapping[str, Fraction]
-    unserved: Mapping[str, Fraction]
-
-    @property
-    def contention(self) -> Fraction:
-        """The contention."""
-        value = self.objectives["contention"]
-        assert value is not None  # noqa: S101 (only the cushion can be None)
-        return value
-
-    @property
-    def scores(self) -> tuple[Fraction, ...]:
-        """Compatibility scores of the shared links, those with more than one job."""
-        return tuple(link.score for link in self.links if link.jobs > 1)
-
-    @property
-    def score_mean(self) -> Fraction | None:
-        """Mean compatibility over the shared links; None where no link is shared."""
-        return sum(self.scores, Fraction(0)) / len(self.scores) if self.scores else None
-
-    @property
-    def score_min(self) -> Fraction | None:
-        """Smallest compatibility over the shared links; None where no link is shared."""
-        return min(self.scores, default=None)
-
-
 def evaluate(
     instance: Instance,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
     *,
-    longer: int = 0,
+    cushion_slots: int = 0,
     stretch_limit: Fraction | None = None,
 ) -> Evaluation:
     """Compute every objective of a complete assignment.
@@ -124,9 +54,9 @@ def evaluate(
         Slots per job name, ``0 <= offset < period + stretch``.
     stretch
         Idle slots per job name; a job that is not named is not stretched.
-    longer
-        Slots by which every burst is longer than the instance says; everything is then that of
-        the longer bursts. A burst as long as the stretched period does not grow any further.
+    cushion_slots
+        Slots by which every burst is extended; all values are those of the extended bursts. A burst
+        as long as the stretched period does not grow any further.
     stretch_limit
         The share of its period by which a job may be stretched, where that is more than its
         `max_stretch`.
@@ -134,52 +64,51 @@ def evaluate(
     Raises
     ------
     InputError
-        If an offset or a stretch is missing, unknown or out of range, if `longer` is negative, or
-        if a hyperperiod is above the limit of the instance.
+        If an offset or a stretch is missing, unknown or out of range, if `cushion_slots` is
+        negative, or if a hyperperiod is above the limit of the instance.
     """
     stretch = stretch or {}
-    if longer < 0:
-        raise InputError(f"longer: must be at least 0, got {quote(longer)}; bursts cannot shrink")
-    faults = assignment_faults(instance, offsets, stretch, stretch_limit)
-    if faults:
-        raise InputError(str(faults[0]))
+    if cushion_slots < 0:
+        raise InputError(
+            f"cushion_slots: must be at least 0, got {quote(cushion_slots)}; bursts cannot shrink"
+        )
+    violations = assignment_violations(instance, offsets, stretch, stretch_limit)
+    if violations:
+        raise InputError(str(violations[0]))
     instance.check_hyperperiods(stretch)
-    runs = [
-        ScheduledJob(job, offsets[job.name], stretch.get(job.name, 0), longer)
-        for job in instance.jobs
-    ]
-    elongation = {run.job.name: Fraction(run.stretch) for run in runs}
-    mean_unserved = {run.job.name: Fraction(0) for run in runs}
+    jobs = schedule_jobs(instance.jobs, offsets, stretch, cushion_slots)
+    elongation = {each.job.name: Fraction(each.stretch) for each in jobs}
+    unserved = {each.job.name: Fraction(0) for each in jobs}
     reports = []
-    users_of = runs_by_link(instance, runs)
+    users_of = jobs_by_link(instance, jobs)
     known: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs have the same rates
     for link in instance.links:
         users = users_of[link.name]
-        names = tuple(run.job.name for run in users)
+        names = tuple(user.job.name for user in users)
         if names not in known:
-            known[names] = _Rates.of(users)
-        report, unserved = _evaluate_link(link, users, known[names])
+            known[names] = _count_rates(users)
+        report, means = _evaluate_link(link, users, known[names])
         reports.append(report)
-        for run, volume in zip(users, unserved, strict=True):
-            mean = volume / report.hyperperiod
-            mean_unserved[run.job.name] += mean
-            elongation[run.job.name] += _slots_lost(run, link, mean)
+        for user, mean in zip(users, means, strict=True):
+            unserved[user.job.name] += mean
+            elongation[user.job.name] += _slots_lost(user, link, mean)
     cushions = [report.cushion for report in reports if report.cushion is not None]
-    weights = {job.name: job.weight for job in instance.jobs}
-    objectives: dict[str, Fraction | None] = {
+    unstretched = schedule_jobs(instance.jobs, dict.fromkeys(offsets, 0), {}, cushion_slots)
+    objectives = {
         "contention": sum((report.contention for report in reports), Fraction(0)),
-        "latency": _latency([ScheduledJob(job, 0, 0, longer) for job in instance.jobs], reports),
+        "latency": _latency(unstretched, reports),
         "stretch": sum(
-            (Fraction(run.job.weight * run.stretch, run.job.period) for run in runs), Fraction(0)
+            (Fraction(each.job.weight * each.stretch, each.job.period) for each in jobs),
+            Fraction(0),
         ),
         "wait": Fraction(
-            sum(weights[run.job.name] * ((run.offset - run.job.ready) % run.period) for run in runs)
+            sum(each.job.weight * ((each.offset - each.job.ready) % each.period) for each in jobs)
         ),
         "moves": Fraction(
             sum(
-                run.job.weight
-                for run in runs
-                if run.job.current_offset is not None and run.offset != run.job.current_offset
+                each.job.weight
+                for each in jobs
+                if each.job.current_offset not in (None, each.offset)
             )
         ),
         "cushion": Fraction(min(cushions)) if cushions else None,
@@ -188,40 +117,40 @@ def evaluate(
         MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
         tuple(reports),
         MappingProxyType(elongation),
-        MappingProxyType(mean_unserved),
+        MappingProxyType(unserved),
     )
 
 
-def assignment_faults(
+def assignment_violations(
     instance: Instance,
     offsets: Mapping[str, int],
     stretch: Mapping[str, int],
     stretch_limit: Fraction | None,
 ) -> list[Violation]:
     """Return the offsets and stretches that are missing, unknown or out of range."""
-    faults = []
+    violations = []
     jobs = {job.name: job for job in instance.jobs}
     for field, values in (("offsets", offsets), ("stretch", stretch)):
         for name, value in values.items():
             if name not in jobs:
-                faults.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
+                violations.append(Violation(f"{field}.{quote(name)}", quote(value), "no such job"))
     for name, job in jobs.items():
         idle = stretch.get(name, 0)
         maximum = longest_stretch(instance, job, stretch_limit)
         place = f"offsets.{name}"
         if not 0 <= idle <= maximum:
-            faults.append(
+            violations.append(
                 Violation(f"stretch.{name}", quote(idle), f"it must be in [0, {maximum}]")
             )
         elif name not in offsets:
-            faults.append(Violation(place, "nothing", "every job needs an offset"))
+            violations.append(Violation(place, "nothing", "every job needs an offset"))
         elif not 0 <= offsets[name] < job.period + idle:
             within = f"it must be in [0, {job.period + idle})"
-            faults.append(Violation(place, quote(offsets[name]), within))
+            violations.append(Violation(place, quote(offsets[name]), within))
         elif job.fixed_offset not in (None, offsets[name]):
             fixed = f"the job is fixed at {job.fixed_offset}"
-            faults.append(Violation(place, quote(offsets[name]), fixed))
-    return faults
+            violations.append(Violation(place, quote(offsets[name]), fixed))
+    return violations
 
 
 def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None) -> int:
@@ -232,7 +161,7 @@ def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None
 
 
 class ScheduledJob:
-    """A job as it runs: its offset, its stretched period, its pattern over one period.
+    """A job with its offset, its stretched period, and its rates in one period.
 
     Attributes
     ----------
@@ -240,33 +169,38 @@ class ScheduledJob:
         (slot, slots, rate) of the parts of a period with one rate, slots counted from the offset.
     """
 
-    def __init__(self, job: Job, offset: int, stretch: int, longer: int) -> None:
+    def __init__(self, job: Job, offset: int, stretch: int, cushion_slots: int) -> None:
         self.job = job
         self.offset = offset
         self.stretch = stretch
-        self.longer = longer
+        self.cushion_slots = cushion_slots
         self.period = job.period + stretch
         bounds = {phase.start % self.period for phase in job.phases}
-        bounds |= {(phase.end + longer) % self.period for phase in job.phases}
+        bounds |= {(phase.end + cushion_slots) % self.period for phase in job.phases}
         slots = sorted(bounds)
         self.pattern = [
             (slot, following - slot, self.rate(offset + slot))
             for slot, following in zip(slots, [*slots[1:], slots[0] + self.period], strict=True)
         ]
 
-    def grown(self, slots: int) -> ScheduledJob:
-        """Return the job with bursts that are longer still."""
-        return ScheduledJob(self.job, self.offset, self.stretch, self.longer + slots)
+    @property
+    def volume(self) -> int:
+        """The volume of a flow in a period, Mbit/s * slots."""
+        return sum(slots * rate for _, slots, rate in self.pattern)
 
-    def folded(self, others: Iterable[ScheduledJob]) -> ScheduledJob:
+    def extend(self, slots: int) -> ScheduledJob:
+        """Return the job with bursts extended by further slots."""
+        return ScheduledJob(self.job, self.offset, self.stretch, self.cushion_slots + slots)
+
+    def shorten_period(self, others: Iterable[ScheduledJob]) -> ScheduledJob:
         """Return the job at a period in which it meets others of a link as it does in its own.
 
         That depends on the common divisors of periods alone. In a slot of the shorter period it has
         the largest rate of those that fall there.
         """
-        divisors = (math.gcd(self.period, each.period) for each in others if each is not self)
+        divisors = (math.gcd(self.period, other.period) for other in others if other is not self)
         job = self.job.model_copy(update={"period": math.lcm(*divisors)})
-        return ScheduledJob(job, self.offset, 0, self.longer)
+        return ScheduledJob(job, self.offset, 0, self.cushion_slots)
 
     def rate(self, slot: int) -> int:
         """Return the rate of a flow in a slot."""
@@ -275,7 +209,8 @@ class ScheduledJob:
             (
                 phase.rate
                 for phase in self.job.phases
-                if (slot - self.offset - phase.start) % self.period < phase.length + self.longer
+                if (slot - self.offset - phase.start) % self.period
+                < phase.length + self.cushion_slots
             ),
             default=0,
         )
@@ -287,26 +222,36 @@ class ScheduledJob:
                 yield (begin + slot + self.offset) % hyperperiod, rate
 
 
-def runs_by_link(instance: Instance, runs: Iterable[ScheduledJob]) -> dict[str, list[ScheduledJob]]:
+def schedule_jobs(
+    jobs: Iterable[Job], offsets: Mapping[str, int], stretch: Mapping[str, int], cushion_slots: int
+) -> list[ScheduledJob]:
+    """Return jobs at their offsets, stretched, and with extended bursts."""
+    return [
+        ScheduledJob(job, offsets[job.name], stretch.get(job.name, 0), cushion_slots)
+        for job in jobs
+    ]
+
+
+def jobs_by_link(instance: Instance, jobs: Iterable[ScheduledJob]) -> dict[str, list[ScheduledJob]]:
     """Return the jobs of each link."""
     users: dict[str, list[ScheduledJob]] = {link.name: [] for link in instance.links}
-    for run in runs:
-        for name in run.job.links:
-            users[name].append(run)
+    for each in jobs:
+        for name in each.job.links:
+            users[name].append(each)
     return users
 
 
-def pieces(runs: list[ScheduledJob], hyperperiod: int) -> Iterator[tuple[int, int, dict[int, int]]]:
+def pieces(jobs: list[ScheduledJob], hyperperiod: int) -> Iterator[tuple[int, int, dict[int, int]]]:
     """Yield (slot, length, rates) of the pieces of a hyperperiod in which no rate changes.
 
     The rates are those of a flow of each job that bursts, by its index, until the next piece.
     """
     changes: dict[int, list[tuple[int, int]]] = {0: []}
-    for index, run in enumerate(runs):
-        for slot, rate in run.changes(hyperperiod):
+    for index, job in enumerate(jobs):
+        for slot, rate in job.changes(hyperperiod):
             changes.setdefault(slot, []).append((index, rate))
     slots = sorted(changes)
-    rates = {index: run.rate(0) for index, run in enumerate(runs) if run.rate(0)}
+    rates = {index: job.rate(0) for index, job in enumerate(jobs) if job.rate(0)}
     for slot, following in zip(slots, [*slots[1:], hyperperiod], strict=True):
         for index, rate in changes[slot]:
             if rate:
@@ -316,48 +261,31 @@ def pieces(runs: list[ScheduledJob], hyperperiod: int) -> Iterator[tuple[int, in
         yield slot, following - slot, rates
 
 
-@dataclass(frozen=True)
-class _Rates:
-    """Rates of the jobs of a link in a hyperperiod.
-
-    Attributes
-    ----------
-    hyperperiod
-        Of these jobs, in slots.
-    slots
-        Number of slots for each combination of (index, rate of a flow in Mbit/s) of the jobs that
-        burst.
-    """
-
-    hyperperiod: int
-    slots: Mapping[frozenset[tuple[int, int]], int]
-
-    @classmethod
-    def of(cls, runs: list[ScheduledJob]) -> _Rates:
-        """Return those of some jobs."""
-        hyperperiod = math.lcm(*(run.period for run in runs))
-        slots: Counter[frozenset[tuple[int, int]]] = Counter()
-        for _, length, rates in pieces(runs, hyperperiod):
-            slots[frozenset(rates.items())] += length
-        return cls(hyperperiod, slots)
+def _count_rates(jobs: list[ScheduledJob]) -> _Rates:
+    """Return the hyperperiod of jobs, and in how many slots they have which rates."""
+    hyperperiod = math.lcm(*(job.period for job in jobs))
+    slots: Counter[frozenset[tuple[int, int]]] = Counter()
+    for _, length, rates in pieces(jobs, hyperperiod):
+        slots[frozenset(rates.items())] += length
+    return hyperperiod, slots
 
 
 def _evaluate_link(
-    link: Link, runs: list[ScheduledJob], combined: _Rates
+    link: Link, jobs: list[ScheduledJob], combined: _Rates
 ) -> tuple[LinkReport, list[Fraction]]:
-    """Return the link's report and each run's unserved volume in a hyperperiod."""
-    flows = [run.job.links[link.name] for run in runs]
-    weights = [run.job.weight for run in runs]
-    weighted = 0
-    late = 0
-    # Volume by denominator of each run: integers are added, fractions only at the end.
-    unserved: list[Counter[int]] = [Counter() for _ in runs]
-    for rates, length in combined.slots.items():
+    """Return the report of a link, and the mean unserved bandwidth of its jobs on it."""
+    flows = [each.job.links[link.name] for each in jobs]
+    weights = [each.job.weight for each in jobs]
+    hyperperiod, slots_of = combined
+    weighted = total = 0
+    # Volume by denominator of each job: integers are added, fractions only at the end.
+    unserved: list[Counter[int]] = [Counter() for _ in jobs]
+    for rates, length in slots_of.items():
         demands = {index: flows[index] * rate for index, rate in rates}
         excess = sum(demands.values()) - link.capacity
         if excess <= 0:
             continue
-        late += length * excess
+        total += length * excess
         members: dict[int, list[int]] = {}
         for index in demands:
             members.setdefault(weights[index], []).append(index)
@@ -371,16 +299,16 @@ def _evaluate_link(
                 unserved[index][share.denominator] += share.numerator * demands[index]
             if not excess:
                 break
-    mean_late = Fraction(late, combined.hyperperiod)
+    mean = Fraction(total, hyperperiod)
     return LinkReport(
         name=link.name,
-        hyperperiod=combined.hyperperiod,
-        contention=Fraction(weighted, combined.hyperperiod),
-        late=mean_late,
-        score=1 - mean_late / link.capacity,
-        jobs=len(runs),
-        cushion=None if late else _link_cushion(link, runs, combined.hyperperiod),
-    ), [_total(volumes) for volumes in unserved]
+        hyperperiod=hyperperiod,
+        contention=Fraction(weighted, hyperperiod),
+        unserved=mean,
+        score=1 - mean / link.capacity,
+        jobs=len(jobs),
+        cushion=None if total else _link_cushion(link, jobs, hyperperiod),
+    ), [_total(volumes) / hyperperiod for volumes in unserved]
 
 
 def _total(volumes: Mapping[int, int]) -> Fraction:
@@ -389,51 +317,40 @@ def _total(volumes: Mapping[int, int]) -> Fraction:
     return Fraction(sum(volume * (common // each) for each, volume in volumes.items()), common)
 
 
-def _link_cushion(link: Link, runs: list[ScheduledJob], hyperperiod: int) -> int | None:
+def _link_cushion(link: Link, jobs: list[ScheduledJob], hyperperiod: int) -> int | None:
     """Return the largest growth of all bursts that an uncontended link bears, None if any."""
-    flows = [run.job.links[link.name] for run in runs]
-    peaks = [max(phase.rate for phase in run.job.phases) for run in runs]
+    flows = [each.job.links[link.name] for each in jobs]
+    peaks = [each.job.peak for each in jobs]
     if sum(map(mul, flows, peaks)) <= link.capacity:
         return None
 
     def bears(slots: int) -> bool:
-        grown = [run.grown(slots) for run in runs]
         return all(
             sum(flows[index] * rate for index, rate in rates.items()) <= link.capacity
-            for _, _, rates in pieces(grown, hyperperiod)
+            for _, _, rates in pieces([each.extend(slots) for each in jobs], hyperperiod)
         )
 
-    low, high = 0, max(run.period for run in runs)  # borne, not borne: growth only adds demand
+    low, high = 0, max(each.period for each in jobs)  # borne, not borne: growth only adds demand
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if bears(middle) else (low, middle)
     return low
 
 
-def _slots_lost(run: ScheduledJob, link: Link, unserved: Fraction) -> Fraction:
+def _slots_lost(job: ScheduledJob, link: Link, unserved: Fraction) -> Fraction:
     """Return the mean unserved bandwidth as slots of an iteration at the job's mean burst rate."""
-    bursting = sum(slots for _, slots, rate in run.pattern if rate)
-    mean_rate = Fraction(_volume(run), bursting)
-    return unserved * run.period / (run.job.links[link.name] * mean_rate)
-
-
-def _volume(run: ScheduledJob) -> int:
-    """Return the volume of a flow in a period, Mbit/s * slots."""
-    return sum(slots * rate for _, slots, rate in run.pattern)
+    bursting = sum(slots for _, slots, rate in job.pattern if rate)
+    return unserved * job.period * bursting / (job.job.links[link.name] * job.volume)
 
 
 def _latency(unstretched: list[ScheduledJob], reports: list[LinkReport]) -> Fraction:
-    """Return the late share of all traffic; 0 where there is no traffic.
+    """Return the unserved share of all traffic; 0 where there is no traffic.
 
     The traffic is that of jobs that are not stretched: stretching must not look like less of it.
     """
-    late = sum((report.late for report in reports), Fraction(0))
+    unserved = sum((report.unserved for report in reports), Fraction(0))
     traffic = sum(
-        (
-            Fraction(flows * _volume(run), run.period)
-            for run in unstretched
-            for flows in run.job.links.values()
-        ),
+        (Fraction(sum(each.job.links.values()) * each.volume, each.period) for each in unstretched),
         Fraction(0),
     )
-    return late / traffic if traffic else Fraction(0)
+    return unserved / traffic if traffic else Fraction(0)

@@ -44,10 +44,10 @@ def check_instance(
     paths
         The spines of flows, true by `check_paths`; those of other jobs cross all evenly.
     """
-    return tuple(_faults(scenario, places, instance, paths or {}))
+    return tuple(_violations(scenario, places, instance, paths or {}))
 
 
-def _faults(
+def _violations(
     scenario: Document,
     places: Mapping[str, Sequence[str]],
     instance: Instance,
@@ -77,12 +77,12 @@ def _faults(
                 yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
                 continue
             flows, place = found
-            yield from _flow_faults(given[name], flows)
-            yield from _slot_faults(given[name], iteration.in_slots(place))
-            yield from _best_faults(given[name], iteration, [place, *empty.places(job)])
+            yield from _flow_violations(given[name], flows)
+            yield from _slot_violations(given[name], iteration.in_slots(place))
+            yield from _best_violations(given[name], iteration, [place, *empty.places(job)])
 
 
-def _flow_faults(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
+def _flow_violations(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
     for link in sorted({*flows, *job.links}):
         numbers = job.links.get(link, 0), flows.get(link, 0)
         if numbers[0] != numbers[1]:
@@ -90,7 +90,7 @@ def _flow_faults(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
             yield Violation(f"places.{job.name}: {link}", *texts)
 
 
-def _slot_faults(job: Job, true: _Slots) -> Iterator[Violation]:
+def _slot_violations(job: Job, true: _Slots) -> Iterator[Violation]:
     """Yield bursts and a period that are not those of a job at its place."""
     stated = [(phase.start, phase.length, phase.rate) for phase in job.phases]
     for index, (one, other) in enumerate(zip_longest(stated, true.phases)):
@@ -102,7 +102,9 @@ def _slot_faults(job: Job, true: _Slots) -> Iterator[Violation]:
         yield Violation(f"places.{job.name}: period", *texts)
 
 
-def _best_faults(job: Job, iteration: _Iteration, places: Sequence[Place]) -> Iterator[Violation]:
+def _best_violations(
+    job: Job, iteration: _Iteration, places: Sequence[Place]
+) -> Iterator[Violation]:
     """Yield a best iteration that is not the shortest of those at some places."""
     times = (iteration.alone_ms(place) for place in places)
     best = min(time for time in times if time is not None)

@@ -39,10 +39,10 @@ def check_paths(
     chosen
         Jobs whose spines were chosen, where they may be; all that are stated if None.
     """
-    return tuple(_faults(scenario, places, paths, paths if chosen is None else chosen))
+    return tuple(_violations(scenario, places, paths, paths if chosen is None else chosen))
 
 
-def _faults(
+def _violations(
     scenario: Document, places: Mapping[str, Sequence[str]], paths: Paths, chosen: Collection[str]
 ) -> Iterator[Violation]:
     cluster, used = scenario["cluster"], Counter[str]()
@@ -53,7 +53,7 @@ def _faults(
         name = job["name"]
         flows = list(_flows(tree, job, places[name], used)) if name in places else []
         stated, given = paths.get(name), job.get("paths")
-        if stated is None:
+        if stated is None or name not in places:
             continue
         if routing == "spray":
             yield Violation(f"paths.{name}", "its spines", "its flows are sprayed over all")

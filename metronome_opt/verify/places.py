@@ -27,21 +27,21 @@ def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...
     to the next one the network costs no more than the job tolerates.
     """
     if schedule.places is None:
-        return tuple(_unplaced_faults(schedule))
+        return tuple(_unplaced_violations(schedule))
     return (
-        *_waiting_faults(scenario, schedule),
-        *_node_faults(scenario, schedule),
-        *_resource_faults(scenario, schedule.places),
-        *_cost_faults(scenario, schedule.places),
+        *_waiting_violations(scenario, schedule),
+        *_node_violations(scenario, schedule),
+        *_resource_violations(scenario, schedule.places),
+        *_cost_violations(scenario, schedule.places),
     )
 
 
-def _unplaced_faults(schedule: Schedule) -> Iterator[Violation]:
+def _unplaced_violations(schedule: Schedule) -> Iterator[Violation]:
     for name in schedule.waiting:
         yield Violation("waiting", quote(name), "jobs wait only where the others have places")
 
 
-def _waiting_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
+def _waiting_violations(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     """Yield jobs that cannot wait: unknown, named twice, placed, or with nodes of their own."""
     stated = {job["name"]: job["nodes"] for job in scenario["jobs"]}
     for name, count in Counter(schedule.waiting).items():
@@ -55,7 +55,7 @@ def _waiting_faults(scenario: Document, schedule: Schedule) -> Iterator[Violatio
             yield Violation("waiting", quote(name), "the scenario states its nodes")
 
 
-def _node_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
+def _node_violations(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     """Yield jobs without a place, and nodes that are not there or not theirs."""
     places = schedule.places or {}
     jobs = {job["name"]: job for job in scenario["jobs"]}
@@ -79,7 +79,7 @@ def _node_faults(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
                 yield Violation(f"places.{name}[{task}]", quote(node), truth)
 
 
-def _resource_faults(
+def _resource_violations(
     scenario: Document, places: Mapping[str, Sequence[str]]
 ) -> Iterator[Violation]:
     """Yield nodes on which tasks need more than there is."""
@@ -96,7 +96,9 @@ def _resource_faults(
                 yield Violation("places", stated, f"it has {has:,}")
 
 
-def _cost_faults(scenario: Document, places: Mapping[str, Sequence[str]]) -> Iterator[Violation]:
+def _cost_violations(
+    scenario: Document, places: Mapping[str, Sequence[str]]
+) -> Iterator[Violation]:
     """Yield jobs whose tasks the filter of Diktyo's plugin NetworkOverhead would reject."""
     costs = {(e["origin"], e["destination"]): e["cost"] for e in scenario["cluster"]["zone_costs"]}
     hosts = {node["name"]: node for node in scenario["cluster"]["nodes"]}

@@ -19,25 +19,25 @@ NODE_STEPS = 200
 """What a node takes besides looking at slots."""
 
 
-def refutation_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def refutation_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield the refutations that are false or not proved by what they state."""
     jobs = {job.name: job for job in instance.jobs}
     traffic = _Traffic(instance, schedule.cushion_slots)
     steps = MAX_STEPS
     for index, each in enumerate(schedule.refutations):
-        wrong = _naming_fault(each.periods, jobs)
+        wrong = _naming_violation(each.periods, jobs)
         if wrong is None and each.link is not None:
-            wrong = traffic.fault(each)
+            wrong = traffic.violation(each)
         if wrong is None and each.branching is not None:
             slots = _Slots(traffic, each.periods, steps)
-            wrong = _tree_fault(slots, each.branching)
+            wrong = _tree_violation(slots, each.branching)
             steps = slots.steps
         if wrong is not None:
             names = first_few([quote(name) for name in each.periods])
             yield Violation(f"refutations[{index}]", f"not together {names}", wrong)
 
 
-def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | None:
+def _naming_violation(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | None:
     for name, period in periods.items():
         if name not in jobs:
             return f"there is no job {quote(name)}"
@@ -50,32 +50,34 @@ def _naming_fault(periods: Mapping[str, int], jobs: Mapping[str, Job]) -> str | 
 
 
 class _Traffic:
-    """What jobs send, bursts being longer by some slots."""
+    """The traffic of jobs, with every burst extended by some slots."""
 
-    def __init__(self, instance: Instance, longer: int) -> None:
+    def __init__(self, instance: Instance, cushion_slots: int) -> None:
         self.instance = instance
         self.capacities = {link.name: link.capacity for link in instance.links}
-        self._longer = longer
+        self._cushion_slots = cushion_slots
 
     @cached_property
-    def patterns(self) -> dict[str, list[tuple[int, int, int]]]:
-        """The (slot, slots, rate) of the bursts of each job at offset 0; none of them overlap."""
-        return {
-            job.name: [part for part in ScheduledJob(job, 0, 0, self._longer).pattern if part[2]]
-            for job in self.instance.jobs
-        }
+    def jobs(self) -> dict[str, ScheduledJob]:
+        """The jobs by name, at offset 0."""
+        jobs = self.instance.jobs
+        return {job.name: ScheduledJob(job, 0, 0, self._cushion_slots) for job in jobs}
+
+    def bursts(self, name: str) -> list[tuple[int, int, int]]:
+        """Return the (slot, slots, rate) of the bursts of a job; none of them overlap."""
+        return [part for part in self.jobs[name].pattern if part[2]]
 
     def excess(self, stated: Refutation) -> tuple[dict[str, Fraction], Fraction]:
-        """Return what jobs put on the link of a refutation in the mean, and what is too much."""
-        loads = {}
-        for name in stated.periods:
-            job = self.instance.job(name)
-            if flows := job.links.get(stated.link or ""):
-                volume = sum(slots * rate for _, slots, rate in self.patterns[name])
-                loads[name] = Fraction(flows * volume, job.period)
-        return loads, sum(loads.values(), Fraction(-self.capacities[stated.link or ""]))
+        """Return the mean loads of jobs on the link of a refutation, and their excess in sum."""
+        link = stated.link or ""
+        loads = {
+            name: Fraction(job.job.links[link] * job.volume, job.period)
+            for name, job in self.jobs.items()
+            if name in stated.periods and link in job.job.links
+        }
+        return loads, sum(loads.values(), Fraction(-self.capacities[link]))
 
-    def fault(self, stated: Refutation) -> str | None:
+    def violation(self, stated: Refutation) -> str | None:
         """Return what is wrong with a refutation by a link."""
         if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
@@ -93,7 +95,7 @@ class _Traffic:
         flows, lengths, end = job.links.get(link, 0), [0], None
         parts = [
             (slot, slots)
-            for slot, slots, rate in self.patterns[job.name]
+            for slot, slots, rate in self.bursts(job.name)
             if 2 * flows * rate > self.capacities[link]
         ]
         for slot, slots in parts:
@@ -173,10 +175,7 @@ class _Slots:
             return
         self._demand = {link: [0] * length for link, length in lengths.items()}
         self._patterns = [
-            [
-                (slot, min(length, modulus), rate)
-                for slot, length, rate in traffic.patterns[job.name]
-            ]
+            [(slot, min(length, modulus), rate) for slot, length, rate in traffic.bursts(job.name)]
             for job, modulus in zip(self.jobs, self._moduli, strict=True)
         ]
         self._rates = list(map(_largest, self._patterns, self._moduli))
@@ -245,7 +244,7 @@ def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int
     return rates
 
 
-def _tree_fault(slots: _Slots, branching: Sequence[int]) -> str | None:
+def _tree_violation(slots: _Slots, branching: Sequence[int]) -> str | None:
     """Return what is wrong with a search tree; None if it shows that jobs do not fit."""
     # The jobs that are placed, each at the last of the slots that are left to it.
     path: list[tuple[int, list[int]]] = []
@@ -279,7 +278,7 @@ def _move_on(slots: _Slots, path: list[tuple[int, list[int]]]) -> None:
 # ------------------------------------------------------------------ weight that is left out
 
 
-def left_out_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def left_out_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield a bound of the weight that is left out if it is above that, or not proved."""
     bound = schedule.left_out_bound
     if bound is None:
@@ -328,13 +327,15 @@ class _Need(NamedTuple):
     least: Fraction
 
 
-def _needs(instance: Instance, refutations: Iterable[Refutation], longer: int) -> list[_Need]:
+def _needs(
+    instance: Instance, refutations: Iterable[Refutation], cushion_slots: int
+) -> list[_Need]:
     names = {job.name for job in instance.jobs}
-    traffic = _Traffic(instance, longer)
+    traffic = _Traffic(instance, cushion_slots)
     needs = []
     for each in refutations:
         if not each.periods.keys() <= names:
-            continue  # it is a fault
+            continue  # it is a violation
         if each.link in traffic.capacities:
             loads, excess = traffic.excess(each)
             ones = dict.fromkeys(each.periods, Fraction(1))

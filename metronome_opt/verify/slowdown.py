@@ -1,4 +1,4 @@
-"""Check of what proves a lower bound of slowdown: prices of loads of links, and of pairs of jobs.
+"""Check of the prices of links and of pairs of jobs that prove a lower bound of slowdown.
 
 models/formulations/kept.md has the proofs.
 """
@@ -25,9 +25,9 @@ class _Burst(NamedTuple):
     Attributes
     ----------
     slots
-        How long it lasts, more than `Phase.length` if its flows do not fit on a link.
+        Its length, more than `Phase.length` if its flows do not fit on a link.
     rate
-        Of one flow, Mbit/s.
+        Rate of one flow, Mbit/s.
     gap
         Slots of computing after it.
     """
@@ -38,64 +38,57 @@ class _Burst(NamedTuple):
 
 
 def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> Iterator[Violation]:
-    """Yield a fault if the stated prices do not prove a bound of slowdown.
+    """Yield a violation if the stated prices do not prove a bound of slowdown.
 
     Whatever the jobs do, ``sum share / s`` is at most 1 in the long run, for the loads of a link
     and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
     on, the weighted sum of slowdowns is at least the sum over jobs of ``weight * s + cost / s``,
-    where `cost` is what the shares of the job cost, less all prices. Of several patterns the
-    smallest load and the shortest time for the same work count. Here `s` is time over period, and
-    `weight` that of the job times its period over its best one.
+    where `cost` is what the shares of the job cost, less all prices. Here `s` is time over
+    period, and `weight` that of the job times its period over its best one.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     links = schedule.bound_prices or {}
-    faults = [
-        Violation(f"bound_prices.{quote(name)}", str(links[name]), "no such link")
-        for name in sorted(links.keys() - capacities.keys())
-    ]
     bursts = {job.name: _bursts(job, capacities) for job in instance.jobs}
     costs = dict.fromkeys(bursts, Fraction(0))
     total = -sum(links.values(), Fraction(0))
     for job in instance.jobs:
         for link, flows in job.links.items():
-            volume = min(each.volume / work for work, each in job.variants)
-            load = Fraction(flows * volume, job.period * capacities[link])
+            load = Fraction(flows * job.volume, job.period * capacities[link])
             costs[job.name] += links.get(link, 0) * load
+    violations = [
+        Violation(f"bound_prices.{quote(name)}", str(links[name]), "no such link")
+        for name in sorted(links.keys() - capacities.keys())
+    ]
     for index, pair in enumerate(schedule.bound_pairs):
         shares = _shares(instance, pair, bursts, capacities)
         if shares is None:
-            names = " and ".join(quote(name) for name in pair.jobs)
-            faults.append(
-                Violation(
-                    f"bound_pairs[{index}]",
-                    f"{names} on link {quote(pair.link)}",
-                    "they are no two jobs of one pattern there that it cannot carry at once",
-                )
-            )
+            stated = f"{' and '.join(map(quote, pair.jobs))} on link {quote(pair.link)}"
+            truth = "they are no two jobs there that it cannot carry at once"
+            violations.append(Violation(f"bound_pairs[{index}]", stated, truth))
             continue
-        for price, each in zip(pair.prices, shares, strict=True):
+        for price, both in zip(pair.prices, shares, strict=True):
             total -= price
-            for name, share in zip(pair.jobs, each, strict=True):
+            for name, share in zip(pair.jobs, both, strict=True):
                 costs[name] += price * share
-    yield from faults
-    if faults:
+    yield from violations
+    if violations:
         return
-    alike = not any(job.weight for job in instance.jobs)
-    weights = 0
+    weights = slowdown_weights(instance)
     for job in instance.jobs:
-        weight = 1 if alike else job.weight
-        weights += weight
-        alone = min(
-            sum((burst.slots + burst.gap for burst in _bursts(each, capacities)), Fraction(0))
-            / work
-            for work, each in job.variants
-        )
+        isolated = sum((burst.slots + burst.gap for burst in bursts[job.name]), Fraction(0))
         period_ms = Fraction(job.period * instance.slot_ms)
-        each_weight = weight * period_ms / (job.best_ms or period_ms)
-        total += _minimum(each_weight, costs[job.name], alone / job.period)
-    if bound > total / weights:
-        proved = f"the stated prices prove only {float(total / weights):.9g}"
-        yield Violation("lower_bound", str(bound), proved)
+        weight = weights[job.name] * period_ms / (job.best_ms or period_ms)
+        total += _minimum(weight, costs[job.name], isolated / job.period)
+    proved = total / sum(weights.values())
+    if bound > proved:
+        truth = f"the stated prices prove only {float(proved):.9g}"
+        yield Violation("lower_bound", str(bound), truth)
+
+
+def slowdown_weights(instance: Instance) -> dict[str, int]:
+    """Return the weights of jobs in a mean slowdown, which are 1 if all jobs have weight 0."""
+    weighted = any(job.weight for job in instance.jobs)
+    return {job.name: job.weight if weighted else 1 for job in instance.jobs}
 
 
 def _bursts(job: Job, capacities: Mapping[str, int]) -> list[_Burst]:
@@ -118,34 +111,26 @@ def _shares(
 ) -> list[tuple[Fraction, Fraction]] | None:
     """Return the shares of two jobs that are each time at most 1; None if there are none."""
     jobs = [job for name in dict.fromkeys(pair.jobs) for job in instance.jobs if job.name == name]
-    if len(jobs) < 2 or any(pair.link not in job.links or job.options for job in jobs):
+    if len(jobs) < 2 or any(pair.link not in job.links for job in jobs):
         return None
-    capacity = capacities[pair.link]
+    scales = [Fraction(job.links[pair.link], capacities[pair.link]) for job in jobs]
     one, two = (
-        [
-            burst._replace(rate=burst.rate * job.links[pair.link] / capacity)
-            for burst in bursts[job.name]
-        ]
-        for job in jobs
+        [burst._replace(rate=burst.rate * scale) for burst in bursts[job.name]]
+        for job, scale in zip(jobs, scales, strict=True)
     )
-    peaks = [max(burst.rate for burst in each) for each in (one, two)]
+    peaks = [max(burst.rate for burst in own) for own in (one, two)]
     over = sum(peaks) - 1
     if over <= 0:
         return None
-    computing = [
-        Fraction(sum(burst.gap for burst in each), job.period)
-        for job, each in zip(jobs, (one, two), strict=True)
-    ]
-    loads = [
-        sum((burst.slots * burst.rate for burst in each), Fraction(0)) / job.period
-        for job, each in zip(jobs, (one, two), strict=True)
-    ]
-    # A job is in a burst or computes: each sends at its peak at most, both together at 1.
-    sent = [load + peak * time for load, peak, time in zip(loads, peaks, computing, strict=True)]
-    meeting = [
-        sum((_least_meeting(burst, other) for burst in each), Fraction(0)) / job.period
-        for job, each, other in zip(jobs, (one, two), (two, one), strict=True)
-    ]
+    computing, sent, meeting = [], [], []
+    for job, peak, own, other in zip(jobs, peaks, (one, two), (two, one), strict=True):
+        time = Fraction(sum(burst.gap for burst in own), job.period)
+        load = sum((burst.slots * burst.rate for burst in own), Fraction(0)) / job.period
+        least = sum((_least_meeting(burst, other) for burst in own), Fraction(0))
+        computing.append(time)
+        # A job is in a burst or computes: each sends at its peak at most, both together at 1.
+        sent.append(load + peak * time)
+        meeting.append(least / job.period)
     return [
         (sent[0] - over * computing[0], sent[1] - over * computing[1]),
         ((sent[0] + over * meeting[0]) / (1 + over), sent[1] / (1 + over)),
@@ -173,10 +158,10 @@ def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
     return least
 
 
-def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
-    """Return the minimum of ``weight * s + cost / s`` for ``s >= alone``; a root rounded down."""
-    if cost <= weight * alone**2:
-        return weight * alone + cost / alone  # it rises from there on
+def _minimum(weight: Fraction, cost: Fraction, isolated: Fraction) -> Fraction:
+    """Return the minimum of ``weight * s + cost / s`` for ``s >= isolated``, rounded down."""
+    if cost <= weight * isolated**2:
+        return weight * isolated + cost / isolated  # it rises from there on
     square = weight * cost
     root = math.isqrt(square.numerator * square.denominator * _ROOT**2)
     return 2 * Fraction(root, square.denominator * _ROOT)  # at the square root of cost / weight

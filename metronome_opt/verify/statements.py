@@ -10,17 +10,21 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
-    ScheduledJob,
     Violation,
-    assignment_faults,
+    assignment_violations,
     evaluate,
+    jobs_by_link,
     pieces,
-    runs_by_link,
+    schedule_jobs,
 )
-from metronome_opt.verify.refutations import left_out_faults, refutation_faults
-from metronome_opt.verify.slowdown import unproved_bound
+from metronome_opt.verify.refutations import left_out_violations, refutation_violations
+from metronome_opt.verify.slowdown import slowdown_weights, unproved_bound
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
+_WITH_OFFSETS = (
+    *("offsets", "stretch", "objectives", "gated", "expected_ms"),
+    *("classes", "left_out_bound"),
+)
 
 
 def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, ...]:
@@ -34,50 +38,49 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
     """
-    faults: list[Violation] = []
+    return tuple(_violations(instance, schedule))
+
+
+def _violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+    status = schedule.status
     if schedule.instance != instance.name:
-        faults.append(
-            Violation(
-                "instance", quote(schedule.instance), f"the instance is {quote(instance.name)}"
-            )
-        )
-    faults.extend(refutation_faults(instance, schedule))
-    if schedule.status is Status.INFEASIBLE and not any(
-        each.is_proved for each in schedule.refutations
-    ):
-        faults.append(Violation("status", "infeasible", "every choice of offsets is a schedule"))
-    if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-        faults.extend(
-            Violation(field, "values", f"the status is {schedule.status}")
-            for field in (
-                *("offsets", "stretch", "objectives", "gated", "expected_ms"),
-                *("patterns", "classes", "left_out_bound"),
-            )
-            if getattr(schedule, field)
-        )
-        return (*faults, *_refuted_bound(instance, schedule))
-    try:
-        kept = instance.at_patterns(schedule.patterns)
-    except InputError as error:
-        return (*faults, Violation("patterns", quote(schedule.patterns), str(error)))
-    wrong = assignment_faults(kept, schedule.offsets, schedule.stretch, schedule.stretch_limit)
+        truth = f"the instance is {quote(instance.name)}"
+        yield Violation("instance", quote(schedule.instance), truth)
+    yield from refutation_violations(instance, schedule)
+    if status is Status.INFEASIBLE and not any(each.is_proved for each in schedule.refutations):
+        yield Violation("status", "infeasible", "every choice of offsets is a schedule")
+    if status not in (Status.INFEASIBLE, Status.UNKNOWN):
+        yield from _offset_violations(instance, schedule)
+        return
+    for field in _WITH_OFFSETS:
+        if getattr(schedule, field):
+            yield Violation(field, "values", f"the status is {status}")
+    yield from _refuted_bound(instance, schedule)
+
+
+def _offset_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+    """Yield false statements of a schedule with offsets; where these are wrong, no others."""
+    wrong = assignment_violations(
+        instance, schedule.offsets, schedule.stretch, schedule.stretch_limit
+    )
+    yield from wrong
     if wrong:
-        return (*faults, *wrong)
-    faults.extend(_gated_faults(kept, schedule))
-    faults.extend(left_out_faults(instance, schedule))
-    faults.extend(_class_faults(instance, schedule.classes))
-    faults.extend(_expected_faults(kept, schedule))
-    truth = _truth(instance, kept, schedule)
+        return
+    yield from _gated_violations(instance, schedule)
+    yield from left_out_violations(instance, schedule)
+    yield from _class_violations(instance, schedule.classes)
+    yield from _expected_violations(instance, schedule)
+    truth = _truth(instance, schedule)
     for name, stated in schedule.objectives.items():
-        known = name in truth
-        if not known or stated != truth[name]:
-            right = f"it is {_format(truth[name])}" if known else "there is no such objective"
-            place = f"objectives.{name if known else quote(name)}"
-            faults.append(Violation(place, _format(stated), right))
-    faults.extend(_bound_faults(schedule, truth))
-    if not any(fault.place == "lower_bound" for fault in faults):
-        faults.extend(_refuted_bound(instance, schedule))
-    return tuple(faults)
+        if name not in truth:
+            place = f"objectives.{quote(name)}"
+            yield Violation(place, _format(stated), "there is no such objective")
+        elif stated != truth[name]:
+            yield Violation(f"objectives.{name}", _format(stated), f"it is {_format(truth[name])}")
+    wrong = list(_bound_violations(schedule, truth))
+    yield from wrong
+    if not any(violation.place == "lower_bound" for violation in wrong):
+        yield from _refuted_bound(instance, schedule)
 
 
 def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, Schedule]:
@@ -97,76 +100,62 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
     return part, schedule.model_copy(update=fields)
 
 
-def _truth(instance: Instance, kept: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
-    """Return the true values of the stated objectives, `kept` having the chosen patterns."""
+def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
+    """Return the true values of the stated objectives."""
     truth: dict[str, Fraction | None] = {}
     # Jobs that run freely may have no common hyperperiod with the others, so that only what is
     # stated is computed.
     bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
-    asked = schedule.objectives or ((schedule.first,) if bounded else ())
+    asked = schedule.objectives or ((schedule.primary_objective,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
         evaluation = evaluate(
-            kept,
+            instance,
             schedule.offsets,
             schedule.stretch,
-            longer=schedule.cushion_slots,
+            cushion_slots=schedule.cushion_slots,
             stretch_limit=schedule.stretch_limit,
         )
         truth.update(evaluation.objectives)
     times = schedule.expected_ms or {}
-    whole = times.keys() == instance.unshifted.keys()  # else that is the fault
-    times = instance.per_work(times, schedule.patterns) if whole else times
-    alike = not any(job.weight for job in instance.jobs)
-    if _SLOWDOWN in schedule.objectives:
-        stated = schedule.objectives[_SLOWDOWN]
-        truth[_SLOWDOWN] = _slowdown(instance, times, alike=alike) if whole else stated
-    if _DELAY in schedule.objectives:
-        stated = schedule.objectives[_DELAY]
-        truth[_DELAY] = _slowdown(instance, times, alike=True) - 1 if whole else stated
+    for name in (_SLOWDOWN, _DELAY):
+        if name in schedule.objectives:
+            # Without the times of all jobs nothing is known; that is a violation of its own.
+            truth[name] = schedule.objectives[name]
+            if times.keys() == instance.unshifted.keys():
+                truth[name] = _mean_slowdown(instance, times, name)
     return truth
 
 
-def _slowdown(instance: Instance, expected_ms: Mapping[str, Fraction], *, alike: bool) -> Fraction:
-    """Return the mean of iteration time over the best one, weighted unless all count alike."""
-    weights = {job.name: 1 if alike else job.weight for job in instance.jobs}
-    total = sum(
-        (
-            weights[job.name]
-            * expected_ms[job.name]
-            / (job.best_ms or instance.slot_ms * job.period)
-            for job in instance.jobs
-        ),
-        Fraction(0),
-    )
-    return total / sum(weights.values())
+def _mean_slowdown(instance: Instance, times: Mapping[str, Fraction], name: str) -> Fraction:
+    """Return the mean of iteration time over the best one: weighted, or for delay its excess."""
+    weights = slowdown_weights(instance)
+    if name == _DELAY:
+        weights = dict.fromkeys(weights, 1)
+    total = Fraction(0)
+    for job in instance.jobs:
+        best_ms = job.best_ms or instance.slot_ms * job.period
+        total += weights[job.name] * times[job.name] / best_ms
+    return total / sum(weights.values()) - (name == _DELAY)
 
 
-def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield false statements about gated jobs; each link must carry all of them."""
     if schedule.gated is None:
         return
-    wrong = list(_naming_faults(instance, "gated", schedule.gated))
+    wrong = list(_naming_violations(instance, "gated", schedule.gated))
     yield from wrong
     if wrong:
         return
-    kept = [job for job in instance.jobs if schedule.gated[job.name]]
-    runs = [
-        ScheduledJob(
-            job,
-            schedule.offsets[job.name],
-            schedule.stretch.get(job.name, 0),
-            schedule.cushion_slots,
-        )
-        for job in kept
-    ]
-    users_of = runs_by_link(instance, runs)
+    gated = (job for job in instance.jobs if schedule.gated[job.name])
+    jobs = schedule_jobs(gated, schedule.offsets, schedule.stretch, schedule.cushion_slots)
+    users_of = jobs_by_link(instance, jobs)
     for link in instance.links:
         users = users_of[link.name]
-        flows = [run.job.links[link.name] for run in users]
-        length, when = math.lcm(*{run.period for run in users}), "at slot {}"
+        flows = [user.job.links[link.name] for user in users]
+        length, when = math.lcm(*{user.period for user in users}), "at slot {}"
         if length > instance.hyperperiod_limit:
-            users, when = [run.folded(users) for run in users], "in some slot"
-            length = math.lcm(*{run.period for run in users})
+            users, when = [user.shorten_period(users) for user in users], "in some slot"
+            length = math.lcm(*{user.period for user in users})
         if length > instance.hyperperiod_limit:
             raise InputError(
                 f"gated: whether slots on link {quote(link.name)} meet takes {quote(length)} slots "
@@ -185,18 +174,18 @@ def _gated_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]
                 break
 
 
-def _class_faults(instance: Instance, classes: Mapping[str, int] | None) -> Iterator[Violation]:
+def _class_violations(instance: Instance, classes: Mapping[str, int] | None) -> Iterator[Violation]:
     """Yield classes of unknown jobs, and classes that the network does not have."""
     if classes is None:
         return
-    yield from _naming_faults(instance, "classes", classes)
+    yield from _naming_violations(instance, "classes", classes)
     for job in instance.jobs:
         if (stated := classes.get(job.name, 0)) >= instance.traffic_classes:
             highest = f"the highest class is {instance.traffic_classes - 1}"
             yield Violation(f"classes.{job.name}", quote(stated), highest)
 
 
-def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
+def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield impossible iteration times: no job is faster than alone, or than its slots."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
@@ -204,7 +193,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
         if stated != [None, None]:  # None: it was not simulated
             yield Violation("expected_ms", "nothing", "a slowdown is that of these times")
         return
-    wrong = list(_naming_faults(instance, "expected_ms", expected_ms))
+    wrong = list(_naming_violations(instance, "expected_ms", expected_ms))
     yield from wrong
     if wrong:
         return
@@ -220,7 +209,7 @@ def _expected_faults(instance: Instance, schedule: Schedule) -> Iterator[Violati
             )
 
 
-def _naming_faults(
+def _naming_violations(
     instance: Instance, field: str, values: Mapping[str, object]
 ) -> Iterator[Violation]:
     """Yield where a field does not name exactly the jobs of the instance."""
@@ -233,41 +222,45 @@ def _naming_faults(
             yield Violation(f"{field}.{job.name}", "nothing", "all jobs are named or none")
 
 
-def _bound_faults(schedule: Schedule, truth: Mapping[str, Fraction | None]) -> Iterator[Violation]:
+def _bound_violations(
+    schedule: Schedule, truth: Mapping[str, Fraction | None]
+) -> Iterator[Violation]:
     """Yield a bound that the value violates, and `optimal` without a bound equal to the value."""
-    name, bound = schedule.first, schedule.lower_bound
+    name, bound = schedule.primary_objective, schedule.lower_bound
     if name not in truth:
         return
     value = _format(truth[name])
-    if bound is not None and _breaks(name, truth[name], bound):
+    if _breaks_bound(schedule, truth[name]):
         yield Violation("lower_bound", str(bound), f"the {name} is {value}")
     if schedule.status is Status.OPTIMAL and (bound is None or bound != truth[name]):
-        yield Violation(
-            "status", "optimal", f"the bound is {_format(bound)} and the {name} {value}"
-        )
+        truth_text = f"the bound is {_format(bound)} and the {name} {value}"
+        yield Violation("status", "optimal", truth_text)
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield a fault if the unshifted schedule is better than a bound says any can be.
+    """Yield a violation if the unshifted schedule is better than a bound says any can be.
 
     What unshifted jobs come to is not known of slowdown; its bound has to be proved.
     """
-    name, bound = schedule.first, schedule.lower_bound
+    name, bound = schedule.primary_objective, schedule.lower_bound
     if bound is not None and name == _SLOWDOWN:
         yield from unproved_bound(instance, schedule, bound)
     if bound is None or name not in OBJECTIVES:
         return
     if instance.needs_stretch:
         return  # jobs must be stretched: unshifted ones have too long a hyperperiod
-    evaluation = evaluate(instance, instance.unshifted, longer=schedule.cushion_slots)
+    evaluation = evaluate(instance, instance.unshifted, cushion_slots=schedule.cushion_slots)
     value = evaluation.objectives[name]
-    if _breaks(name, value, bound):
+    if _breaks_bound(schedule, value):
         yield Violation("lower_bound", str(bound), f"the {name} unshifted is {_format(value)}")
 
 
-def _breaks(name: str, value: Fraction | None, bound: Fraction) -> bool:
-    """Return whether a value is better than a bound; that of a cushion bounds it from above."""
-    if name == "cushion":
+def _breaks_bound(schedule: Schedule, value: Fraction | None) -> bool:
+    """Return whether a value is better than the bound; that of a cushion bounds it from above."""
+    bound = schedule.lower_bound
+    if bound is None:
+        return False
+    if schedule.primary_objective == "cushion":
         return value is None or bound < value
     return value is not None and bound > value
 

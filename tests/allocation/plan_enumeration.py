@@ -54,7 +54,7 @@ def all_gates(part: Instance) -> Iterator[Plan]:
                     stretch = {job.name: kept[job.name] - job.period for job in some}
                     gated = part.replace(jobs=some)
                     found = evaluate(gated, offsets, stretch, stretch_limit=_STRETCH)
-                    if not any(link.late for link in found.links):
+                    if not any(link.unserved for link in found.links):
                         yield Plan({**free.offsets, **offsets}, kept)
 
 

@@ -36,7 +36,7 @@ def test_greedy_gates_jobs_that_gain_by_rotation() -> None:
     assert result.schedule.gated == {"a": True, "b": True}
     rotated = solve(two_jobs(), "greedy", "contention")
     assert result.offsets == rotated.offsets
-    assert 1 <= float(result.objective or 0) < 1.02
+    assert 1 <= float(result.value or 0) < 1.02
 
 
 @pytest.mark.parametrize("solver", ["cpsat", "milp"])
@@ -45,10 +45,10 @@ def test_joint_models_are_no_worse_than_greedy_and_state_their_bound(
 ) -> None:
     result = allocate(EIGHT, solver, time_limit=30, threads=1)
     assert result.schedule.solver == solver
-    assert result.objective is not None
-    assert greedy.objective is not None
-    assert result.lower_bound == 1
-    assert 1 <= result.objective <= greedy.objective
+    assert result.value is not None
+    assert greedy.value is not None
+    assert result.bound == 1
+    assert 1 <= result.value <= greedy.value
     pool = result.pool
     assert pool is not None
     assert pool.bound is not None
@@ -65,23 +65,23 @@ def test_without_time_jobs_are_at_the_nearest_places(solver: str, seconds: float
     scenario = read_scenario(locate("two-racks"))
     result = allocate(scenario, solver, time_limit=seconds)
     assert result.schedule.places == nearest(scenario).places
-    assert result.objective is None
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.value is None
+    assert result.stop_reason is StopReason.TIME_LIMIT
 
 
 @pytest.mark.parametrize("solver", ALLOCATION_SOLVERS)
 def test_little_time_gives_the_schedule_of_greedy_at_least(solver: str, greedy: Result) -> None:
     result = allocate(EIGHT, solver, time_limit=0.6)
-    assert result.objective is not None
-    assert greedy.objective is not None
-    assert result.objective <= greedy.objective
+    assert result.value is not None
+    assert greedy.value is not None
+    assert result.value <= greedy.value
 
 
 @pytest.mark.parametrize("solver", ALLOCATION_SOLVERS)
 def test_the_lightest_job_waits_where_not_all_fit(solver: str) -> None:
     result = allocate(crowded(), solver, time_limit=20)
     assert result.schedule.waiting == ("light",)
-    assert result.objective == 1
+    assert result.value == 1
 
 
 def test_runs_of_one_thread_are_repeatable() -> None:
@@ -89,7 +89,7 @@ def test_runs_of_one_thread_are_repeatable() -> None:
         allocate(draw_scenario(6), "cpsat", time_limit=None, threads=1) for _ in range(2)
     )
     assert first.schedule.places == second.schedule.places
-    assert first.objective == second.objective
+    assert first.value == second.value
     assert first.pool == second.pool
 
 

@@ -67,7 +67,9 @@ def test_a_document_gives_back_the_schedule(schedule: Schedule) -> None:
     text = json.dumps(schedule.to_dict())
     again = Schedule.from_dict(json.loads(text))
     assert again == schedule
-    assert again.first == schedule.first  # the order of the objectives is part of the statement
+    assert (
+        again.primary_objective == schedule.primary_objective
+    )  # the order of the objectives is part of the statement
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     assert hash(again) == hash(schedule)
 

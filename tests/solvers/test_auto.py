@@ -23,7 +23,7 @@ from metronome_opt.solvers.auto import _Portfolio
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import verify_schedule
-from tests.builders import HARD, hard_instance
+from tests.builders import HARD, evaluation_of, hard_instance
 from tests.running import let_work
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
@@ -33,7 +33,7 @@ TOUGH = hard_instance(14, 5)  # not proved in two rounds, which are shorter than
 def repeatable(result: Result) -> tuple[object, ...]:
     """Return everything of a result but times."""
     events = [(event.incumbent, event.bound, event.source) for event in result.trajectory]
-    return events, result.offsets, result.notes, result.stop
+    return events, result.offsets, result.notes, result.stop_reason
 
 
 @pytest.mark.parametrize("name", ["paper/paper-tune-0", "fabric/fabric-64-tune-0"])
@@ -73,7 +73,7 @@ def test_exception_in_thread_ends_run(
     with monkeypatch.context() as patch:
         _let_fail(where, SolverError("it fell over"), patch)
         result = solve(TOUGH, time_limit=100, threads=workers)
-    assert result.stop is StopReason.FINISHED
+    assert result.stop_reason is StopReason.FINISHED
     assert result.status is Status.FEASIBLE
     assert verify_schedule(TOUGH, result.schedule) == ()
     assert any("it fell over" in note for note in result.notes)
@@ -107,8 +107,8 @@ def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
     for workers in (1, 2):
         result = solve(instance, time_limit=0.1, threads=workers)
         assert verify_schedule(instance, result.schedule) == ()
-        assert (result.status is Status.OPTIMAL) == (result.lower_bound == result.objective)
-        assert result.lower_bound is None or result.lower_bound <= result.evaluation.contention
+        assert (result.status is Status.OPTIMAL) == (result.bound == result.value)
+        assert result.bound is None or result.bound <= evaluation_of(result).contention
 
 
 @pytest.mark.slow
@@ -153,5 +153,5 @@ def test_lack_of_memory_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_threads_end_with_run() -> None:
     before = threading.active_count()
     result = solve(HARD, time_limit=1, threads=3)
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.stop_reason is StopReason.TIME_LIMIT
     assert threading.active_count() == before

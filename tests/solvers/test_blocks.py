@@ -72,8 +72,8 @@ def test_workers_prove_same_optimum(instance: Instance) -> None:
     best = optimum(instance)
     for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
         result = solve(instance, solver, time_limit=None, threads=workers)
-        assert result.objective == result.lower_bound == best
-        assert result.stop is StopReason.PROVED
+        assert result.value == result.bound == best
+        assert result.stop_reason is StopReason.PROVED
         assert verify_schedule(instance, result.schedule) == ()
 
 

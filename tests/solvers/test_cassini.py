@@ -20,7 +20,7 @@ from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import evaluate, verify_schedule
-from tests.builders import HARD
+from tests.builders import HARD, evaluation_of
 from tests.strategies import instances, jobs
 from tests.tiers import examples
 
@@ -100,9 +100,9 @@ def scaled(draw: st.DrawFn) -> Instance:
 @examples(80)
 def test_single_link_gets_best_rotations(instance: Instance) -> None:
     result = solved(instance)
-    for link, report in zip(instance.links, result.evaluation.links, strict=True):
+    for link, report in zip(instance.links, evaluation_of(result).links, strict=True):
         if report.jobs > 1:
-            assert report.late == best_on_circle(instance, link)
+            assert report.unserved == best_on_circle(instance, link)
 
 
 # ---------------------------------------------------------------- the affinity graph
@@ -133,11 +133,11 @@ def test_links_keep_best_rotations_without_cycles(instance: Instance) -> None:
     result = solved(instance)
     cycles = has_note(result, "close a cycle")
     assert not (instance.name == "tree" and cycles)
-    for link, report in zip(instance.links, result.evaluation.links, strict=True):
+    for link, report in zip(instance.links, evaluation_of(result).links, strict=True):
         if report.jobs > 1:
             best = best_on_circle(instance, link)
             # The circles are below 72 slots: they have all rotations, nothing beats their best.
-            assert report.late >= best if cycles else report.late == best
+            assert report.unserved >= best if cycles else report.unserved == best
 
 
 @given(instances(max_jobs=6, max_links=5, fixed=False))
@@ -181,9 +181,9 @@ def test_long_search_ends_with_note(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassini, "_CHUNK", 1)
     monkeypatch.setattr(cassini, "_CHUNKS", 2)
     result = solved(HARD, time_limit=None)
-    assert result.stop is StopReason.FINISHED
+    assert result.stop_reason is StopReason.FINISHED
     assert has_note(result, "4 of 4 shared links may have better rotations")
-    assert result.evaluation.contention < solve(HARD, "unshifted").evaluation.contention
+    assert evaluation_of(result).contention < evaluation_of(solve(HARD, "unshifted")).contention
 
 
 def test_weights_are_ignored() -> None:

@@ -37,7 +37,7 @@ def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
     best = optimum(instance)
     for name in IN_PROCESS:
         result = solve(instance, name, threads=1)
-        assert result.objective == result.lower_bound == best, name
+        assert result.value == result.bound == best, name
         assert verify_schedule(instance, result.schedule) == ()
 
 
@@ -47,7 +47,7 @@ def test_milp_agrees_with_enumeration(instance: Instance) -> None:
     best = optimum(instance)
     for name in sorted(set(EXACT) - set(IN_PROCESS)):
         result = solve(instance, name, threads=1)
-        assert result.objective == result.lower_bound == best, name
+        assert result.value == result.bound == best, name
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))
@@ -57,14 +57,14 @@ def test_heuristics_prove_only_zero(instance: Instance, seed: int) -> None:
         result = solve(instance, name, seed=seed)
         assert verify_schedule(instance, result.schedule) == ()
         # Contention is never negative, so 0 is a proof; nothing else is known.
-        assert result.lower_bound == (None if result.objective else 0)
+        assert result.bound == (None if result.value else 0)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_same_seed_gives_same_schedule(name: str) -> None:
     first, second = (solve(CROWDED, name, seed=7, threads=1) for _ in range(2))
     assert first.offsets == second.offsets
-    assert first.lower_bound == second.lower_bound
+    assert first.bound == second.bound
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -79,7 +79,7 @@ def test_trajectory_is_monotone_and_sent_to_callback(name: str) -> None:
     assert times == sorted(times)
     assert values == sorted(values, reverse=True)
     assert bounds == sorted(bounds)
-    assert values[-1] == result.objective
+    assert values[-1] == result.value
     assert all(bound <= value for bound in bounds for value in values)
 
 
@@ -93,7 +93,7 @@ def test_time_limit_of_zero_gives_valid_schedule(name: str) -> None:
 @pytest.mark.parametrize("name", EXACT)
 def test_callback_stops_run(name: str) -> None:
     result = solve(CROWDED, name, threads=1, stop=lambda _: True)
-    assert result.stop is StopReason.RULE
+    assert result.stop_reason is StopReason.RULE
     assert result.status is Status.FEASIBLE
     assert len(result.trajectory) == 1
 
@@ -110,10 +110,10 @@ def test_latency_is_contention_of_equal_weights(name: str) -> None:
     result = metronome_opt.solve(instance, name, objective="latency", threads=1)
     best = Fraction(2 * 2, 102 + 102 + 200)
     assert verify_schedule(instance, result.schedule) == ()
-    assert result.schedule.first == "latency"
-    assert result.objective is not None
-    assert result.objective >= best
-    assert [level.value for level in result.levels] == [result.objective]
+    assert result.schedule.primary_objective == "latency"
+    assert result.value is not None
+    assert result.value >= best
+    assert [level.value for level in result.levels] == [result.value]
     if name in EXACT:
-        assert result.objective == result.lower_bound == best
+        assert result.value == result.bound == best
         assert result.status is Status.OPTIMAL

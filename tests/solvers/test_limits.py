@@ -23,7 +23,7 @@ from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.verify import verify_schedule
-from tests.builders import HARD, hard_instance, job, network, two_jobs
+from tests.builders import HARD, evaluation_of, hard_instance, job, network, two_jobs
 from tests.solvers.test_every_solver import CROWDED
 
 MODELS: list[Any] = ["cpsat", "milp"]
@@ -40,10 +40,10 @@ def a_while(name: Any) -> float:
 @pytest.mark.parametrize("name", SEARCHING)
 def test_time_limit_returns_incumbent(name: Any) -> None:
     result = solve(HARD, name, time_limit=a_while(name), threads=1)
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.stop_reason is StopReason.TIME_LIMIT
     assert result.status is Status.FEASIBLE
     assert verify_schedule(HARD, result.schedule) == ()
-    assert result.lower_bound is None or result.lower_bound < result.evaluation.contention
+    assert result.bound is None or result.bound < evaluation_of(result).contention
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_ctrl_c_returns_incumbent(name: Any) -> None:
     timer.start()
     result = solve(HARD, name, time_limit=10_000, threads=1)  # beyond the limit of a test
     timer.join()
-    assert result.stop is StopReason.INTERRUPTED
+    assert result.stop_reason is StopReason.INTERRUPTED
     assert result.status is Status.FEASIBLE
     assert verify_schedule(HARD, result.schedule) == ()
 
@@ -68,7 +68,7 @@ LONG = network(job("a", 3000, (0, 1500, 60)), job("b", 3600, (0, 1500, 60)))
 def test_time_limit_covers_model_building(name: Any, instance: Instance) -> None:
     began = time.process_time()
     result = solve(instance, name, time_limit=0.2, threads=1)
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.stop_reason is StopReason.TIME_LIMIT
     assert time.process_time() - began < 5  # making the model alone would take longer
     assert any("found no better schedule" in note for note in result.notes)
 
@@ -78,7 +78,7 @@ def test_model_beyond_memory_is_refused(name: Any) -> None:
     huge = network(*(job(name, 20_000, (0, 9000, 60)) for name in "ab"))
     with pytest.raises(InputError, match="360040000 entries, more than 20000000"):
         solve(huge, name, time_limit=10)
-    assert solve(huge, "greedy").objective == 0
+    assert solve(huge, "greedy").value == 0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -144,7 +144,7 @@ def test_costs_beyond_doubles_are_proved() -> None:
     instance = network(*jobs, l0=60_001, l1=60_001)
     results = [solve(instance, name, threads=1) for name in ("cpsat", textbook.cpsat, "auto")]
     assert {result.status for result in results} == {Status.OPTIMAL}
-    assert len({result.objective for result in results}) == 1
+    assert len({result.value for result in results}) == 1
     with pytest.raises(InputError, match="beyond what floating-point"):
         solve(instance, textbook.milp)
 
@@ -159,7 +159,7 @@ def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "evaluate", interrupted)
     result = solve(HARD, "greedy")
-    assert result.stop is StopReason.INTERRUPTED
+    assert result.stop_reason is StopReason.INTERRUPTED
     assert verify_schedule(HARD, result.schedule) == ()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
@@ -189,7 +189,7 @@ def test_parts_with_common_multiple_beyond_64_bits_are_solved() -> None:
     for name in ("auto", "local", "branch-bound"):
         result = solve(instance, name, time_limit=20, threads=1)
         # Bursts of 300 in p slots share 600 - p at least, 20 unserved.
-        assert result.objective == sum(Fraction(20 * (600 - p), p) for p in primes)
+        assert result.value == sum(Fraction(20 * (600 - p), p) for p in primes)
         assert verify_schedule(instance, result.schedule) == ()
     assert solve(instance, "auto", time_limit=20, threads=1).status is Status.OPTIMAL
 
@@ -216,7 +216,7 @@ except KeyboardInterrupt:
     thread.start()
     result = solve(HARD, textbook.milp, time_limit=10_000)
     thread.join()
-    assert result.stop is StopReason.INTERRUPTED
+    assert result.stop_reason is StopReason.INTERRUPTED
     assert verify_schedule(HARD, result.schedule) == ()
 
 
@@ -225,9 +225,9 @@ except KeyboardInterrupt:
 )
 def test_shortest_limit_gives_greedy_schedule(name: str) -> None:
     instance = hard_instance(120, 80)
-    greedy = solve(instance, "greedy", time_limit=None).evaluation.contention
-    assert greedy < solve(instance, "unshifted").evaluation.contention
-    assert solve(instance, name, time_limit=1e-6, threads=1).evaluation.contention <= greedy
+    greedy = evaluation_of(solve(instance, "greedy", time_limit=None)).contention
+    assert greedy < evaluation_of(solve(instance, "unshifted")).contention
+    assert evaluation_of(solve(instance, name, time_limit=1e-6, threads=1)).contention <= greedy
 
 
 def test_joining_many_blocks_is_quick() -> None:
@@ -256,7 +256,7 @@ def test_numbers_beyond_64_bits_are_refused_in_one_line(size: int) -> None:
 def test_result_is_no_worse_than_start() -> None:
     best = solve(CROWDED, "branch-bound")
     again = solve(CROWDED, "unshifted", warm_start=best.schedule)
-    assert (again.objective, again.offsets) == (best.objective, best.offsets)
+    assert (again.value, again.offsets) == (best.value, best.offsets)
     assert again.trajectory[0].source == "start"
 
 

@@ -74,4 +74,4 @@ def test_trees_too_large_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(noted) == 1
         assert "search tree" in noted[0]
         # auto has another way to prove it
-        assert (result.lower_bound is None) == (solver == "branch-bound")
+        assert (result.bound is None) == (solver == "branch-bound")

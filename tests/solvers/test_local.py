@@ -15,7 +15,7 @@ from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import local
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate, verify_schedule
-from tests.builders import job, network, tangle
+from tests.builders import evaluation_of, job, network, tangle
 from tests.landscape import optimum
 from tests.strategies import instances
 from tests.tiers import examples
@@ -32,7 +32,7 @@ def search_of(instance: Instance, *, time_limit: float | None = None, seed: int 
 def test_local_search_is_no_worse_than_greedy(instance: Instance, seed: int) -> None:
     result = solve(instance, "local", seed=seed)
     assert verify_schedule(instance, result.schedule) == ()
-    assert result.evaluation.contention <= solve(instance, "greedy").evaluation.contention
+    assert evaluation_of(result).contention <= evaluation_of(solve(instance, "greedy")).contention
     for each in instance.jobs:
         assert each.fixed_offset in (None, result.offsets[each.name])
 
@@ -41,7 +41,7 @@ def test_local_search_is_no_worse_than_greedy(instance: Instance, seed: int) -> 
 def test_small_instances_are_solved(seed: int) -> None:
     instance = tangle(4, 3, seed, periods=(6, 8, 12), lengths=(2, 5), each=3)
     assert optimum(instance) > 0
-    assert solve(instance, "local", seed=seed).objective == optimum(instance)
+    assert solve(instance, "local", seed=seed).value == optimum(instance)
 
 
 @pytest.mark.parametrize("time_limit", [0.0, 0.1, 0.5])

@@ -27,12 +27,12 @@ def test_function_is_solver(objective: str) -> None:
     result = metronome_opt.solve(hard_instance(4, 2), half, objective=[objective], threads=1)
     assert verify_schedule(result.instance, result.schedule) == ()
     assert result.schedule.solver == "half"
-    assert result.schedule.first == objective
+    assert result.schedule.primary_objective == objective
     assert result.status is Status.FEASIBLE
 
 
 def test_met_bound_is_proof() -> None:
-    best = solve(hard_instance(3, 2), threads=1).objective
+    best = solve(hard_instance(3, 2), threads=1).value
     assert best is not None
 
     def informed(search: SolverRun) -> None:
@@ -44,7 +44,7 @@ def test_met_bound_is_proof() -> None:
                     return
 
     result = solve(hard_instance(3, 2), informed)
-    assert result.stop is StopReason.PROVED
+    assert result.stop_reason is StopReason.PROVED
     assert result.trajectory[0].source == "informed"
     assert result.schedule.lower_bound == best
 
@@ -71,7 +71,7 @@ def test_what_was_found_before_an_exception_is_kept(objective: str) -> None:
     assert frames[-1].name == "half_then_fails"
     result = end.value.result
     assert result is not None
-    assert result.stop is StopReason.ERROR
+    assert result.stop_reason is StopReason.ERROR
     assert verify_schedule(result.instance, result.schedule) == ()
     assert result.offsets == solve(instance, half, objective=[objective]).offsets
 

@@ -20,7 +20,7 @@ from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, c
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.proof import Proof, link_bound, search_part
 from metronome_opt.solvers.run import SolverRun, load_bound
-from tests.builders import HARD, job, network
+from tests.builders import HARD, evaluation_of, job, network
 from tests.landscape import optimum
 from tests.solvers.searches import check_proved, searching
 from tests.strategies import assigned, crowded, tight
@@ -127,7 +127,7 @@ def loads(instance: Instance) -> Fraction:
 def test_provers_state_at_least_load_bound(instance: Instance, name: str) -> None:
     for time_limit in (0, 1e-6):
         result = solve(instance, name, time_limit=time_limit, threads=1)
-        assert loads(instance) <= (result.lower_bound or 0) <= result.evaluation.contention
+        assert loads(instance) <= (result.bound or 0) <= evaluation_of(result).contention
 
 
 def test_load_bound_holds_for_links_not_reached(

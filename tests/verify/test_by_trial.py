@@ -20,21 +20,21 @@ from tests.tiers import examples
 F = Fraction
 
 
-def demand(job: Job, offset: int, slot: int, longer: int = 0) -> int:
-    """Return the rate of `job` at `slot`, from its bursts, each `longer` than it is."""
+def demand(job: Job, offset: int, slot: int, cushion_slots: int = 0) -> int:
+    """Return the rate of `job` at `slot`, from its bursts, each extended by `cushion_slots`."""
     since = (slot - offset) % job.period
     return max(
         (
             phase.rate
             for phase in job.phases
-            if (since - phase.start) % job.period < phase.length + longer
+            if (since - phase.start) % job.period < phase.length + cushion_slots
         ),
         default=0,
     )
 
 
 def by_layers(
-    problem: Instance, offsets: Mapping[str, int], longer: int = 0
+    problem: Instance, offsets: Mapping[str, int], cushion_slots: int = 0
 ) -> tuple[Fraction, Fraction]:
     """Return contention and mean late bandwidth, slot by slot, by the sum over weight layers."""
     contention = late = F(0)
@@ -47,7 +47,7 @@ def by_layers(
         for slot in range(length):
             for below, level in itertools.pairwise(levels):
                 heavier = sum(
-                    job.links[link.name] * demand(job, offsets[job.name], slot, longer)
+                    job.links[link.name] * demand(job, offsets[job.name], slot, cushion_slots)
                     for job in users
                     if job.weight >= level
                 )
@@ -65,11 +65,12 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int
         length = problem.hyperperiods[link.name]
 
         def fits(
-            longer: int, link: Link = link, users: list[Job] = users, length: int = length
+            cushion_slots: int, link: Link = link, users: list[Job] = users, length: int = length
         ) -> bool:
             return all(
                 sum(
-                    job.links[link.name] * demand(job, offsets[job.name], t, already + longer)
+                    job.links[link.name]
+                    * demand(job, offsets[job.name], t, already + cushion_slots)
                     for job in users
                 )
                 <= link.capacity
@@ -85,25 +86,26 @@ def cushion_by_trial(problem: Instance, offsets: Mapping[str, int], already: int
 @given(assigned(), st.just(0) | st.integers(0, 9))
 @examples(150, deadline=None)
 def test_evaluate_matches_sum_over_slots_and_layers(
-    drawn: tuple[Instance, dict[str, int]], longer: int
+    drawn: tuple[Instance, dict[str, int]], cushion_slots: int
 ) -> None:
     problem, offsets = drawn
-    judged = evaluate(problem, offsets, longer=longer)
-    contention, late = by_layers(problem, offsets, longer)
+    judged = evaluate(problem, offsets, cushion_slots=cushion_slots)
+    contention, late = by_layers(problem, offsets, cushion_slots)
     assert judged.contention == contention
-    assert sum(link.late for link in judged.links) == late
+    assert sum(link.unserved for link in judged.links) == late
     traffic = sum(
-        F(sum(demand(job, 0, slot, longer) for slot in range(job.period)), job.period) * flows
+        F(sum(demand(job, 0, slot, cushion_slots) for slot in range(job.period)), job.period)
+        * flows
         for job in problem.jobs
         for flows in job.links.values()
     )
     assert judged.objectives["latency"] == (late / traffic if traffic else 0)
-    assert judged.objectives["cushion"] == cushion_by_trial(problem, offsets, longer)
+    assert judged.objectives["cushion"] == cushion_by_trial(problem, offsets, cushion_slots)
 
 
 @given(st.data(), st.integers(0, 9))
 @examples(80, deadline=None)
-def test_stretch_comes_before_extension(data: st.DataObject, longer: int) -> None:
+def test_stretch_comes_before_extension(data: st.DataObject, cushion_slots: int) -> None:
     problem = data.draw(instances(max_period=5, max_stretch=3, fixed=False))
     stretch = {job.name: data.draw(st.integers(0, job.max_stretch)) for job in problem.jobs}
     for_good = problem.replace(
@@ -113,8 +115,8 @@ def test_stretch_comes_before_extension(data: st.DataObject, longer: int) -> Non
         )
     )
     offsets = data.draw(offsets_of(for_good))
-    judged = evaluate(problem, offsets, stretch, longer=longer)
-    other = evaluate(extend_bursts(for_good, longer), offsets)
+    judged = evaluate(problem, offsets, stretch, cushion_slots=cushion_slots)
+    other = evaluate(extend_bursts(for_good, cushion_slots), offsets)
     assert judged.links == other.links
     assert judged.unserved == other.unserved
     for name in ("contention", "wait", "moves", "cushion"):
@@ -125,10 +127,12 @@ def test_stretch_comes_before_extension(data: st.DataObject, longer: int) -> Non
 
 @given(assigned(), st.integers(0, 3))
 @examples(80, deadline=None)
-def test_unserved_bandwidth_adds_up(drawn: tuple[Instance, dict[str, int]], longer: int) -> None:
+def test_unserved_bandwidth_adds_up(
+    drawn: tuple[Instance, dict[str, int]], cushion_slots: int
+) -> None:
     problem, offsets = drawn
-    judged = evaluate(problem, offsets, longer=longer)
-    assert sum(judged.unserved.values()) == sum(link.late for link in judged.links)
+    judged = evaluate(problem, offsets, cushion_slots=cushion_slots)
+    assert sum(judged.unserved.values()) == sum(link.unserved for link in judged.links)
     weighted = (job.weight * judged.unserved[job.name] for job in problem.jobs)
     assert sum(weighted) == judged.contention
 
@@ -136,7 +140,7 @@ def test_unserved_bandwidth_adds_up(drawn: tuple[Instance, dict[str, int]], long
 @given(st.data(), st.integers(0, 2), st.fractions(0, 1, max_denominator=4))
 @examples(200, deadline=None)
 def test_true_gated_jobs_never_overload_links(
-    data: st.DataObject, longer: int, limit: Fraction
+    data: st.DataObject, cushion_slots: int, limit: Fraction
 ) -> None:
     problem = data.draw(instances(max_period=6, max_flows=1, max_stretch=1, fixed=False))
     gated = {job.name: data.draw(st.booleans()) for job in problem.jobs}
@@ -153,13 +157,13 @@ def test_true_gated_jobs_never_overload_links(
         for link in problem.links
         for slot in range(math.lcm(*(job.period for job in jobs)))
         if sum(
-            job.links.get(link.name, 0) * demand(job, offsets[job.name], slot, longer)
+            job.links.get(link.name, 0) * demand(job, offsets[job.name], slot, cushion_slots)
             for job in jobs
             if gated[job.name]
         )
         > link.capacity
     }
-    stated = {"stretch_limit": limit, "gated": gated, "cushion_slots": longer}
+    stated = {"stretch_limit": limit, "gated": gated, "cushion_slots": cushion_slots}
     schedule = builders.schedule("random", offsets, stretch=stretch, **stated)
     faults = verify_schedule(problem, schedule)
     assert {fault.place for fault in faults} <= {"gated"}

@@ -29,9 +29,6 @@ def crowded(**fields: Any) -> Instance:
     return network(job("a", 4, (0, 3, 120), weight=5), job("b", 6, (0, 6, 60), weight=2, **fields))
 
 
-OPTION = job("a", 8, (0, 1, 1)).phases
-
-
 @pytest.mark.parametrize(
     ("instance", "stated", "bound"),
     [
@@ -42,7 +39,6 @@ OPTION = job("a", 8, (0, 1, 1)).phases
         # Both stretched by half of their periods send 60 and 40.
         (crowded(), {"stretch_limit": F(1, 2)}, F(0)),
         (crowded(), {"cushion_slots": 1}, 2 * F(60) + 5 * F(20)),  # a sends all the time
-        (crowded(options=({"period": 8, "phases": OPTION},)), {}, None),
     ],
 )
 def test_lightest_jobs_lack_what_is_too_much(

@@ -115,8 +115,8 @@ def test_unserved_adds_up_over_links() -> None:
 
 def test_invalid_assignments_are_refused() -> None:
     problem = network(job("a", 4, (0, 1, 60), max_stretch=2))
-    with pytest.raises(InputError, match=r"^longer: must be at least 0, got -1"):
-        evaluate(problem, {"a": 0}, longer=-1)
+    with pytest.raises(InputError, match=r"^cushion_slots: must be at least 0, got -1"):
+        evaluate(problem, {"a": 0}, cushion_slots=-1)
     with pytest.raises(InputError, match=r"^offsets\.a: stated 4, but it must be in \[0, 4\)"):
         evaluate(problem, {"a": 4})
     with pytest.raises(InputError, match=r"^stretch\.a: stated -1"):
@@ -172,7 +172,7 @@ def test_links_of_equal_jobs_are_evaluated_once(monkeypatch: pytest.MonkeyPatch)
     result = evaluate(network(*jobs, **capacities), {"a": 0, "b": 2})
     # They meet in 2 of 6 slots; b has twice 60 on m for 3 of 6, and a 60 of 50 on o for 4 of 6.
     late = {"l": 2 * 20, "m": 2 * 70 + 10, "n": 2 * 50, "o": 4 * 10}
-    assert {link.name: 6 * link.late for link in result.links if link.jobs} == late
+    assert {link.name: 6 * link.unserved for link in result.links if link.jobs} == late
     assert [evaluated.count(names) for names in (["a", "b"], ["a"])] == [1, 1]
 
 

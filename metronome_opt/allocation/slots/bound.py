@@ -6,9 +6,8 @@ slowdowns: ``sum share / s <= 1``, by `_Use.load` and `_pair_shares`. The least 
 slowdown under these constraints is a problem that is convex in ``1 / s``. Its dual has a price for
 each constraint, and any prices prove a bound (weak duality): the sum over jobs of the least
 ``weight * s + cost / s``, `cost` being what the shares of the job cost, less the prices. So prices
-are optimised in floating point and rounded, and what they prove is computed exactly. Of a job
-that offers several patterns the smallest load for the same work counts, and the shortest time, and
-no pair. models/formulations/kept.md has the proofs.
+are optimised in floating point and rounded, and what they prove is computed exactly.
+models/formulations/kept.md has the proofs.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
     """
     none: Mapping[_Place, Fraction] = FrozenDict()
     alone = {
-        job.name: min(pattern_alone(instance, each).duration / work for work, each in job.variants)
-        / (job.period * instance.slot_ms)
+        job.name: pattern_alone(instance, job).duration / (job.period * instance.slot_ms)
         for job in instance.jobs
     }
     own = _weights(instance)
@@ -170,9 +168,8 @@ def _weights(instance: Instance) -> dict[str, int]:
 
 
 def _load(job: Job, link: Link) -> Fraction:
-    """Return the share of a link that a job needs to keep its period, by its lightest pattern."""
-    volume = min(each.volume / work for work, each in job.variants)
-    return Fraction(job.links[link.name] * volume, job.period * link.capacity)
+    """Return the share of a link that a job needs to keep its period."""
+    return Fraction(job.links[link.name] * job.volume, job.period * link.capacity)
 
 
 def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constraints:
@@ -187,7 +184,6 @@ def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constr
                 Fraction(job.links[link.name], link.capacity),
             )
             for job in jobs
-            if not job.options
         }
         loads = {job.name: _load(job, link) for job in jobs}
         for place, shares in _on_link(link.name, loads, uses):

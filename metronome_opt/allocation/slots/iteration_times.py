@@ -24,10 +24,7 @@ _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class IterationTimes(NamedTuple):
-    """Mean iteration times of all jobs, by name, in ms, in one case and in another.
-
-    Of a job with another pattern it is the time for the work of one of its own iterations.
-    """
+    """Mean iteration times of all jobs, by name, in ms, in one case and in another."""
 
     before: Mapping[str, Fraction]
     after: Mapping[str, Fraction]
@@ -40,7 +37,7 @@ class IterationTimes(NamedTuple):
             return cls.simulated(result.instance, schedule)
         unshifted_ms = result.simulated.unshifted_ms
         before = {name: Fraction(time) for name, time in unshifted_ms.items()}
-        return cls(before, result.instance.per_work(schedule.expected_ms, schedule.patterns))
+        return cls(before, schedule.expected_ms)
 
     @classmethod
     def simulated(cls, instance: Instance, schedule: Schedule) -> IterationTimes:
@@ -52,9 +49,7 @@ class IterationTimes(NamedTuple):
     @staticmethod
     def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
         """Simulate jobs under a schedule on a network, as of `PlanSimulator`."""
-        kept = instance.at_patterns(schedule.patterns)
-        times = iteration_times(kept, Plan.of(kept, schedule), network)
-        return instance.per_work(times, schedule.patterns)
+        return iteration_times(instance, Plan.of(instance, schedule), network)
 
 
 def iteration_times(

@@ -25,7 +25,6 @@ from metronome_opt.allocation.slots.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import IterationProfile
-from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.solvers.budget import Budget
@@ -160,15 +159,12 @@ class PlanResult:
         By job: mean iteration time over its period, under the plan and with no job gated.
     simulated
         Whether simulations were needed; otherwise no job can ever be delayed.
-    patterns
-        As of a schedule; `slowdowns` are over the periods of these.
     """
 
     plan: Plan
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
     simulated: bool
-    patterns: Mapping[str, int] = FrozenDict()
 
 
 def long_periods(instance: Instance) -> int:

@@ -208,7 +208,7 @@ class _Group:
         offsets = {job.name: self.corrected.offsets[job.name] for job in kept}
         stretch = {job.name: periods[job.name] - job.period for job in kept}
         gated = self._instance.replace(jobs=tuple(kept))
-        return not any(link.late for link in evaluate(gated, offsets, stretch).links)
+        return not any(link.unserved for link in evaluate(gated, offsets, stretch).links)
 
     @property
     def is_slow(self) -> bool:

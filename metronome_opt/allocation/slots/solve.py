@@ -18,7 +18,7 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
-from metronome_opt.files.records import FrozenDict
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import (
     COMPLETION,
@@ -31,7 +31,7 @@ from metronome_opt.problem.objectives import (
 from metronome_opt.problem.result import Level, ProgressEvent, Result, SimulatedTimes, StopReason
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 
 _ROBUSTNESS_SEEDS = range(400_000, 400_008)  # that no search uses
 _MAX_JITTER = 0.3  # of which computing times stay above 0
@@ -79,13 +79,12 @@ def solve_slowdown(
     """
     instance, start, budget = arguments.instance, arguments.start, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
-    before = FrozenDict() if start is None else start.patterns
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
-        start=only if start is None else Plan.of(instance.at_patterns(before), start),
+        start=only if start is None else Plan.of(instance, start),
         hyperperiod=hyperperiod,
         max_loss=max_loss,
         levels=levels or simulated_levels(names, weights),
@@ -105,12 +104,7 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    if only is None and any(job.options for job in instance.jobs):
-        from metronome_opt.allocation.slots.options import choose_patterns  # few instances need it
-
-        outcome = choose_patterns(instance, options, budget, report, before)
-    else:
-        outcome = search_plan(instance, options, budget, report)
+    outcome = search_plan(instance, options, budget, report)
     return _simulated(arguments, outcome, options, bound, trajectory, names)
 
 
@@ -119,12 +113,12 @@ def _not_simulated(
 ) -> Result:
     """Return the jobs unshifted: what was not simulated gates no job."""
     instance, slots = arguments.instance, options.cushion_slots
-    judged, unknown = _judge(instance, Plan(instance.unshifted), slots, None)
+    evaluation, unknown = _evaluate(instance, Plan(instance.unshifted), slots, None)
     schedule = make_schedule(
         arguments,
         instance.unshifted,
         {},
-        {SLOWDOWN: None, DELAY: None, **(judged.objectives if judged else {})},
+        {SLOWDOWN: None, DELAY: None, **(evaluation.objectives if evaluation else {})},
         bound.value,
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
@@ -135,8 +129,8 @@ def _not_simulated(
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=arguments.budget.stop if arguments.budget.stopped else StopReason.TIME_LIMIT,
-        judged=judged,
+        stop_reason=arguments.budget.stop if arguments.budget.stopped else StopReason.TIME_LIMIT,
+        evaluation=evaluation,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=(),
@@ -145,15 +139,17 @@ def _not_simulated(
     )
 
 
-def _judge(
-    instance: Instance, plan: Plan, longer: int, stretch_limit: Fraction | None
+def _evaluate(
+    instance: Instance, plan: Plan, cushion_slots: int, stretch_limit: Fraction | None
 ) -> tuple[Evaluation | None, list[str]]:
     """Return the other objectives; None with a note if a hyperperiod is too long for them."""
     stretch = plan.stretch(instance)
     if links := instance.long_hyperperiods(stretch):
         beyond = f"link {min(links)} is above the limit of {instance.hyperperiod_limit} slots"
         return None, [f"contention and latency are not known: the hyperperiod of {beyond}"]
-    return evaluate(instance, plan.offsets, stretch, longer=longer, stretch_limit=stretch_limit), []
+    return evaluate(
+        instance, plan.offsets, stretch, cushion_slots=cushion_slots, stretch_limit=stretch_limit
+    ), []
 
 
 @cache
@@ -172,19 +168,17 @@ def _simulated(
     names: Sequence[str],
 ) -> Result:
     instance, plan = arguments.instance, outcome.plan
-    kept = instance.at_patterns(outcome.patterns)
-    stretch = plan.stretch(kept)
+    stretch = plan.stretch(instance)
     limit = max(
         (
             Fraction(stretch[job.name], job.period)
-            for job in kept.jobs
+            for job in instance.jobs
             if stretch[job.name] > job.max_stretch
         ),
         default=None,
     )
-    judged, unknown = _judge(kept, plan, options.cushion_slots, limit)
-    expected = expected_ms(kept, plan, outcome.slowdowns)
-    times = instance.per_work(expected, outcome.patterns)
+    evaluation, unknown = _evaluate(instance, plan, options.cushion_slots, limit)
+    times = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, times)
     proved = value == bound.value and not outcome.simulated
     schedule = make_schedule(
@@ -194,7 +188,7 @@ def _simulated(
         {
             SLOWDOWN: value,
             DELAY: delay(instance, times),
-            **(judged.objectives if judged else {}),
+            **(evaluation.objectives if evaluation else {}),
         },
         min(bound.value, value),  # in finite plays chance may bring the value below the bound
         bound_prices=bound.prices or None,
@@ -206,8 +200,7 @@ def _simulated(
         if instance.traffic_classes > 1
         else None,
         stretch_limit=limit,
-        expected_ms=expected,
-        patterns=outcome.patterns,
+        expected_ms=times,
     )
     stated = [name if name == DELAY else SLOWDOWN for name in names]
     simulated = SimulatedTimes(
@@ -219,8 +212,8 @@ def _simulated(
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=StopReason.PROVED if proved else arguments.budget.stop,
-        judged=judged,
+        stop_reason=StopReason.PROVED if proved else arguments.budget.stop,
+        evaluation=evaluation,
         build_s=0.0,
         solve_s=schedule.runtime_s,
         trajectory=tuple(trajectory),
@@ -228,7 +221,7 @@ def _simulated(
         notes=(
             *([_by_weight(instance, times)] if STRICT in names else []),
             *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
-            *_robustness(instance.at_patterns(outcome.patterns), plan, options, arguments.budget),
+            *_robustness(instance, plan, options, arguments.budget),
             *unknown,
         ),
         simulated=simulated,

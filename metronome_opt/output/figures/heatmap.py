@@ -246,7 +246,7 @@ def plot_overview(
 
 def plot_result(result: Result) -> Figure:
     """Draw the links without and with the schedule of a result; see `plot_overview`."""
-    instance = result.instance.at_patterns(result.schedule.patterns)
+    instance = result.instance
     return plot_overview(
         instance,
         {"unshifted": instance.unshifted, result.schedule.solver: result.offsets},

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
@@ -19,12 +18,13 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.files.records import dump_document
 from metronome_opt.output.page.sources import Point
 from metronome_opt.output.tables import where_jobs_run
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import relative_gap
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.build import PlacedInstance
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 
 _EXACT = 2**53
 
@@ -40,30 +40,25 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
     Raises
     ------
     InputError
-        If numbers are too large for a browser to count with, or patterns of jobs differ.
+        If numbers are too large for a browser to count with.
     """
-    patterns = points[0].schedule.patterns
-    for point in points:
-        if point.schedule.patterns != patterns:
-            raise InputError(f"{point.path}: jobs have other patterns; make a page of its own")
-    problem = replace(problem, instance=problem.instance.at_patterns(patterns))
     instance = problem.instance
     judged = [
         evaluate(
             instance,
             point.schedule.offsets,
             point.schedule.stretch,
-            longer=point.schedule.cushion_slots,
+            cushion_slots=point.schedule.cushion_slots,
             stretch_limit=point.schedule.stretch_limit,
         )
         for point in points
     ]
     _check_countable(instance, judged)
     before = {
-        longer: None
+        cushion_slots: None
         if instance.needs_stretch
-        else evaluate(instance, instance.unshifted, longer=longer)
-        for longer in {point.schedule.cushion_slots for point in points}
+        else evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
+        for cushion_slots in {point.schedule.cushion_slots for point in points}
     }
     network = points[0].schedule.network
     return {
@@ -150,7 +145,7 @@ def _point(
         "seed": None if schedule.seed is None else str(schedule.seed),
         "runtime_s": schedule.runtime_s,
         "versions": list(schedule.versions.items()),
-        "first": schedule.first,
+        "first": schedule.primary_objective,
         "stated": list(schedule.objectives),
         "lower_bound": _text(schedule.lower_bound),
         "gap": _text(_gap(schedule, truth)),
@@ -175,8 +170,8 @@ def _times_ms(
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:
     """Return the gap of the first objective; a cushion is maximised and has none."""
-    value = {**truth.objectives, **schedule.objectives}[schedule.first]
-    if find_objective(schedule.first).maximised:
+    value = {**truth.objectives, **schedule.objectives}[schedule.primary_objective]
+    if find_objective(schedule.primary_objective).maximised:
         return None
     return relative_gap(value, schedule.lower_bound)
 

@@ -91,11 +91,11 @@ class _JobCost:
             )
 
     def units(self, offsets: Sequence[int]) -> int:
-        return sum(map(self._objective.units, self._jobs, map(int, offsets)))
+        return sum(map(self._objective.cost, self._jobs, map(int, offsets)))
 
     def at(self, job: int, offsets: Sequence[int] | Ints) -> Ints:
         """Return the units of one job at some offsets."""
-        units = [self._objective.units(self._jobs[job], int(offset)) for offset in offsets]
+        units = [self._objective.cost(self._jobs[job], int(offset)) for offset in offsets]
         return np.array(units, dtype=np.int64)
 
     def around(self, offsets: Sequence[int], job: int) -> Ints:

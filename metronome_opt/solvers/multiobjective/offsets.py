@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, MIXTURE, find_objective, normal, traffic
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
@@ -30,6 +31,7 @@ from metronome_opt.solvers.multiobjective.group_search import (
 )
 from metronome_opt.solvers.multiobjective.weighting import find_layered, is_layered, weigh
 from metronome_opt.solvers.run import SolverRun
+from metronome_opt.verify import evaluate
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
@@ -80,7 +82,15 @@ class _AtPeriods:
 
     def _value(self, name: str) -> Fraction | None:
         """Return an objective of the schedule; None for a cushion without limit."""
-        return find_objective(name).value(self._instance, self._solution.offsets, self._base)
+        evaluation = self._evaluate()
+        if not is_layered(name):
+            return evaluation.objectives[name]
+        layered = find_layered(name)
+        return layered.unserved(self._instance, evaluation) * layered.share(self._base)
+
+    def _evaluate(self) -> Evaluation:
+        """Return the evaluation of the schedule."""
+        return evaluate(self._instance, self._solution.offsets)
 
     @property
     def _ended(self) -> bool:
@@ -128,13 +138,13 @@ class _AtPeriods:
         A unit of an earlier one costs more than the later ones together do now.
         """
         prices: dict[str, Fraction] = {}
-        later = 0
+        evaluation, later = self._evaluate(), 0
         for each in (name, *(level.name for level in reversed(self._solution.levels))):
             alone, _ = weigh(self._instance, {each: Fraction(1)})
             step = scale_of(compile_instance(alone))
             price = later + 1
             prices[each] = price / step
-            unserved = find_layered(each).unserved(self._instance, self._solution.offsets)
+            unserved = find_layered(each).unserved(self._instance, evaluation)
             later += price * int(unserved / step)
         try:
             return self._by_solver(prices, share, first=None)
@@ -168,7 +178,7 @@ class _AtPeriods:
         self._take(result, prices)
         if first is not None:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))
-            self._solution.bound = _scaled(result.lower_bound, factor)
+            self._solution.bound = _scaled(result.bound, factor)
         return result.status is Status.OPTIMAL
 
     def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
@@ -176,8 +186,9 @@ class _AtPeriods:
         solution = self._solution
 
         def total(offsets: Mapping[str, int]) -> Fraction:
+            evaluation = evaluate(self._instance, offsets)
             values = (
-                price * find_layered(name).unserved(self._instance, offsets)
+                price * find_layered(name).unserved(self._instance, evaluation)
                 for name, price in prices.items()
             )
             return sum(values, Fraction(0))
@@ -185,7 +196,7 @@ class _AtPeriods:
         if not solution.levels or total(result.offsets) < total(solution.offsets):
             solution.offsets = dict(result.offsets)
         if solution.stop in (StopReason.FINISHED, StopReason.PROVED):  # an earlier cut remains
-            solution.stop = result.stop
+            solution.stop = result.stop_reason
         solution.build_s += result.build_s
         if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
             solution.notes += [note for note in result.notes if note not in solution.notes]

@@ -18,7 +18,7 @@ import numpy as np
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import BY_NAME, CUSHION, STRETCH, check_names, traffic
+from metronome_opt.problem.objectives import CUSHION, STRETCH, check_names, traffic
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
@@ -83,7 +83,9 @@ def pareto(
             offsets, complete = _front(longer, names, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
-    judged = [(evaluate(instance, *row, longer=cushion_slots).objectives, row) for row in rows]
+    judged = [
+        (evaluate(instance, *row, cushion_slots=cushion_slots).objectives, row) for row in rows
+    ]
     kept = nondominated(
         Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
         for values, row in judged
@@ -108,7 +110,7 @@ def _schedule(
     cushion_slots: int,
 ) -> Schedule:
     offsets, stretch = candidate.parts[0]
-    values = evaluate(arguments.instance, offsets, stretch, longer=cushion_slots).objectives
+    values = evaluate(arguments.instance, offsets, stretch, cushion_slots=cushion_slots).objectives
     return make_schedule(
         arguments,
         offsets,
@@ -127,11 +129,6 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
         raise InputError(
             f"objectives: a front has two objectives, got {len(names)}; for one, or more in an "
             "order, use solve"
-        )
-    if added := [name for name in names if name not in BY_NAME]:
-        raise InputError(
-            f"objectives: {added[0]} is another package's, which has no place in the schedules of "
-            "a front; use solve"
         )
     if CUSHION in names:
         raise InputError(
@@ -164,7 +161,7 @@ def _front(
         ends.append(end.offsets)
         proved = proved and all(level.proved for level in end.levels)
         if order == names and proved:
-            second = BY_NAME[names[1]].value(instance, end.offsets, traffic(instance))
+            second = evaluate(instance, end.offsets).objectives[names[1]]
             if not second:  # nothing is better in either
                 break
         if order == names and whole.stopped:

@@ -33,7 +33,7 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not cushion_slots and goal == make_goal(["contention"]):
         result = solve_contention(arguments)
-        level = Level("contention", result.objective, result.status is Status.OPTIMAL)
+        level = Level("contention", result.value, result.status is Status.OPTIMAL)
         return replace(result, levels=(level,))
     if arguments.start is not None:
         raise InputError("warm_start: is for contention alone without a cushion")
@@ -56,7 +56,7 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
 def _result(arguments: Arguments, goal: Goal, solution: Solution, cushion_slots: int) -> Result:
     """Return the result, every value of it computed by the judge."""
     instance = arguments.instance
-    evaluation = evaluate(instance, solution.offsets, solution.stretch, longer=cushion_slots)
+    evaluation = evaluate(instance, solution.offsets, solution.stretch, cushion_slots=cushion_slots)
     values = evaluation.objectives
     # A schedule states the six objectives, that of the bound first; the levels have the others.
     optimised = solution.levels[0].name if solution.levels else goal.objectives[0]
@@ -75,8 +75,8 @@ def _result(arguments: Arguments, goal: Goal, solution: Solution, cushion_slots:
     return Result(
         instance=instance,
         schedule=schedule,
-        stop=solution.stop,
-        judged=evaluation,
+        stop_reason=solution.stop,
+        evaluation=evaluation,
         build_s=solution.build_s,
         solve_s=max(0.0, schedule.runtime_s - solution.build_s),
         trajectory=solution.trajectory,

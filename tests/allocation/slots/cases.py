@@ -63,13 +63,13 @@ def assert_sound(result: Result) -> None:
     """Assert what holds of every result."""
     instance, schedule = result.instance, result.schedule
     assert verify_schedule(instance, schedule) == ()
-    assert schedule.first == "slowdown"
+    assert schedule.primary_objective == "slowdown"
     assert schedule.expected_ms is not None
     assert schedule.lower_bound is not None
-    assert result.objective is not None
-    assert 1 <= schedule.lower_bound <= result.objective
+    assert result.value is not None
+    assert 1 <= schedule.lower_bound <= result.value
     assert result.simulated is not None
-    assert result.objective == result.levels[0].value
+    assert result.value == result.levels[0].value
     assert result.levels[0].proved is (schedule.status == "optimal")
     assert result.simulated.unshifted_ms.keys() == schedule.expected_ms.keys()
 

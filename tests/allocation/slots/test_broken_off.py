@@ -36,10 +36,10 @@ from tests.builders import HARD, job, network
 def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     result = allocate(HARD, time_limit=seconds, threads=1)
     assert verify_schedule(HARD, result.schedule) == ()
-    assert result.schedule.first == "slowdown"
-    assert result.objective is None
+    assert result.schedule.primary_objective == "slowdown"
+    assert result.value is None
     assert result.gap is None
-    assert result.lower_bound == slowdown_bound(HARD).value  # loads alone prove it
+    assert result.bound == slowdown_bound(HARD).value  # loads alone prove it
     assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
     assert "slowdown not simulated, lower bound 1.1835, " in result.summary()
     assert str(result.levels[0]) == "slowdown not simulated (not proved)"
@@ -60,7 +60,7 @@ def test_what_was_not_simulated_gates_no_job(instance: Instance) -> None:
 def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
     jobs = (job(name, 20, (0, 20, 60), links={name: 1}) for name in "ab")
     apart = network(*jobs, a=100, b=100)
-    assert allocate(apart, time_limit=0, threads=1).objective == 1
+    assert allocate(apart, time_limit=0, threads=1).value == 1
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_ctrl_c_is_noticed_at_any_step(
     monkeypatch.setattr(owner, step, interrupted)
     result = allocate(TIGHT, time_limit=None, threads=1, network="fair")
     assert steps
-    assert result.stop is StopReason.INTERRUPTED
+    assert result.stop_reason is StopReason.INTERRUPTED
     assert_sound(result)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as it was before
 
@@ -110,7 +110,7 @@ def test_stopping_rule_ends_run() -> None:
         return bool(event.source)
 
     result = allocate(twice(ALTERNATING), time_limit=None, threads=1, stop=enough)
-    assert result.stop is StopReason.RULE
+    assert result.stop_reason is StopReason.RULE
     assert_sound(result)
     assert tuple(event for event in heard if event.source) == result.trajectory
     assert gated_jobs(result) == "a b"  # and nothing was tried for the others

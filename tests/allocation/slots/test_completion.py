@@ -72,9 +72,9 @@ def test_completion_of_a_scenario() -> None:
         allocate(made, objective="completion", time_limit=5, threads=1),
         allocate(made, objective="completion", time_limit=5, threads=1),
     ):
-        assert result.objective is not None
-        assert result.lower_bound is not None
-        assert Fraction(1) <= result.lower_bound <= result.objective
+        assert result.value is not None
+        assert result.bound is not None
+        assert Fraction(1) <= result.bound <= result.value
         assert any("until each job leaves" in note for note in result.notes)
 
 

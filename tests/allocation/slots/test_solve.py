@@ -26,7 +26,7 @@ from tests.allocation.slots.cases import (
     twice,
 )
 from tests.allocation.slots.feasibility_cases import tiny_instance
-from tests.builders import job, network
+from tests.builders import evaluation_of, job, network
 
 NEARLY_ALONE = Fraction(101, 100)
 """Computing times vary by 1 %; that costs a little where there is no idle time."""
@@ -38,8 +38,8 @@ def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) == "a b"
-    assert 1 <= (result.objective or 0) < NEARLY_ALONE
-    assert result.evaluation.contention == 0
+    assert 1 <= (result.value or 0) < NEARLY_ALONE
+    assert evaluation_of(result).contention == 0
     assert result.simulated is not None
     for each in instance.jobs:
         assert result.simulated.unshifted_ms[each.name] > before * each.period * instance.slot_ms
@@ -51,9 +51,9 @@ def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
     assert_sound(result)
     assert_harmless(result)
     assert len(gated_jobs(result).split()) < 3
-    assert result.objective == 1
+    assert result.value == 1
     assert result.status is Status.OPTIMAL
-    assert result.stop is StopReason.PROVED
+    assert result.stop_reason is StopReason.PROVED
     assert result.offsets == instance.unshifted
     assert result.simulated is not None
     assert result.simulated.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
@@ -63,7 +63,7 @@ def test_disjoint_groups_are_solved_separately() -> None:
     result = minimum(twice(ALTERNATING))
     assert_sound(result)
     assert gated_jobs(result) == "a b c d"
-    assert 1 <= (result.objective or 0) < NEARLY_ALONE
+    assert 1 <= (result.value or 0) < NEARLY_ALONE
     assert [event.source for event in result.trajectory] == ["play", "play"]
     assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
 
@@ -79,7 +79,7 @@ def test_fixed_jobs_keep_offsets(offset: int) -> None:
     assert_harmless(result)
     assert result.offsets["b"] == offset
     assert gated_jobs(result) == "a b"
-    assert 1 <= (result.objective or 0) < NEARLY_ALONE
+    assert 1 <= (result.value or 0) < NEARLY_ALONE
 
 
 def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
@@ -87,8 +87,8 @@ def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
     assert_sound(result)
     assert gated_jobs(result) == "a b"
     assert result.schedule.cushion_slots == 3
-    assert result.evaluation.contention == 0
-    assert minimum(ALTERNATING).evaluation.objectives["cushion"] == 3
+    assert evaluation_of(result).contention == 0
+    assert evaluation_of(minimum(ALTERNATING)).objectives["cushion"] == 3
     assert gated_jobs(minimum(ALTERNATING, cushion_slots=4, stretch_limit=0)) != "a b"
 
 
@@ -108,13 +108,13 @@ def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
     result = minimum(TIGHT, network=shared)
     assert_sound(result)
     assert_harmless(result)
-    assert result.objective is not None
+    assert result.value is not None
     assert result.simulated is not None
-    assert result.objective <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
+    assert result.value <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
     fits = minimum(NESTED, network=shared)
     assert_sound(fits)
-    assert fits.objective is not None
-    assert fits.objective < NEARLY_ALONE
+    assert fits.value is not None
+    assert fits.value < NEARLY_ALONE
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_results_pass_check(seed: int) -> None:
         stretch_limit=draw.choice((None, "20%")),
         network=draw.choice((None, "fair", "tcp", "gated")),
     )
-    if result.objective is not None:
+    if result.value is not None:
         assert_sound(result)
     else:  # no time to simulate
         assert verify_schedule(instance, result.schedule) == ()
@@ -157,7 +157,7 @@ def test_no_job_is_gated_without_gain() -> None:
     assert_harmless(result)
     assert gated_jobs(result) == ""
     assert result.status is Status.FEASIBLE
-    assert result.objective == pytest.approx(2, abs=0.02)
+    assert result.value == pytest.approx(2, abs=0.02)
     assert result.offsets == ENDLESS.unshifted
 
 

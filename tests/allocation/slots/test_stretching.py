@@ -39,8 +39,8 @@ def test_jobs_are_stretched_within_both_limits(slots: int, limit: str | None) ->
     assert_harmless(result)
     assert gated_jobs(result) == "a b"
     assert result.stretch == {"a": 1, "b": 0}  # enough for both, and 5 % of 20 slots
-    assert result.objective is not None
-    assert result.objective <= Fraction(107, 100)
+    assert result.value is not None
+    assert result.value <= Fraction(107, 100)
     assert result.schedule.stretch_limit is None
 
 
@@ -59,8 +59,8 @@ def test_jobs_are_stretched_as_far_as_it_pays() -> None:
     assert_sound(result)
     assert_harmless(result)
     assert gated_jobs(result) == "a b"
-    assert result.objective is not None
-    assert result.objective <= Fraction(1015, 1000)
+    assert result.value is not None
+    assert result.value <= Fraction(1015, 1000)
     assert max(result.stretch.values()) <= 1  # two slots alone are 2.5 %
 
 
@@ -80,7 +80,7 @@ def test_larger_limit_is_never_worse(shared: str | None, seed: int) -> None:
     for limit in (0, "3%", "10%", "20%", None):
         result = minimum(network(*jobs), stretch_limit=limit, network=shared)
         assert_sound(result)
-        values.append(result.objective or 0)
+        values.append(result.value or 0)
     assert all(more <= less for less, more in pairwise(values))
 
 

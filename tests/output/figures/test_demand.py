@@ -21,7 +21,7 @@ def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -
     for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
         demand = prepare(drawn, offsets).demand(link)
         excess = np.maximum(demand.sum(axis=0) - link.capacity, 0)
-        assert Fraction(int(excess.sum()), len(excess)) == report.late
+        assert Fraction(int(excess.sum()), len(excess)) == report.unserved
 
 
 def test_long_hyperperiod_is_cut() -> None:

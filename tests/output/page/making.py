@@ -11,10 +11,11 @@ from playwright.sync_api import Page
 
 from metronome_opt.output.page.assemble import build_page
 from metronome_opt.output.page.sources import Point
+from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import PlacedInstance
-from metronome_opt.verify import Evaluation, evaluate
+from metronome_opt.verify import evaluate
 from tests.builders import schedule
 
 # Sets offsets through the table of jobs; the page follows at the next frame.
@@ -44,19 +45,19 @@ def schedule_of(
     offsets: Mapping[str, int],
     stretch: Mapping[str, int] | None = None,
     *,
-    longer: int = 0,
+    cushion_slots: int = 0,
     **stated: Any,
 ) -> Schedule:
     """Return a true schedule."""
     limit = stated.get("stretch_limit")
-    judged = evaluate(instance, offsets, stretch, longer=longer, stretch_limit=limit)
+    judged = evaluate(instance, offsets, stretch, cushion_slots=cushion_slots, stretch_limit=limit)
     fields = {
         "stretch": stretch or {},
         "objectives": dict(judged.objectives),
         "solver": "local",
         "seed": 7,
         "versions": {"python": "3.12"},
-        "cushion_slots": longer,
+        "cushion_slots": cushion_slots,
         **stated,
     }
     return schedule(instance.name, offsets, **fields)

@@ -57,9 +57,9 @@ def test_page_has_simulated_iteration_times() -> None:
 
 def test_values_before_include_cushion() -> None:
     instance = two_jobs()
-    schedule = schedule_of(instance, {"a": 0, "b": 8}, longer=1)
+    schedule = schedule_of(instance, {"a": 0, "b": 8}, cushion_slots=1)
     (point,) = data_of(page_of(instance, schedule))["points"]
-    before = evaluate(instance, instance.unshifted, longer=1)
+    before = evaluate(instance, instance.unshifted, cushion_slots=1)
     assert point["before"]["contention"] == str(before.contention)
 
 

@@ -82,13 +82,13 @@ def test_page_shows_exact_values_of_any_offsets(
     case: tuple[Instance, dict[str, int], int, list[dict[str, int]]],
 ) -> None:
     instance, stretch, longer, (first, *others) = case
-    schedule = schedule_of(instance, first, stretch, longer=longer)
+    schedule = schedule_of(instance, first, stretch, cushion_slots=longer)
     open_page(lasting, tmp_path_factory.getbasetemp(), page_of(instance, schedule))
     assert lasting.is_hidden("#disagreement")
-    assert_shows(lasting, evaluate(instance, first, stretch, longer=longer))
+    assert_shows(lasting, evaluate(instance, first, stretch, cushion_slots=longer))
     for offsets in others:
         rotate(lasting, instance, offsets)
-        assert_shows(lasting, evaluate(instance, offsets, stretch, longer=longer))
+        assert_shows(lasting, evaluate(instance, offsets, stretch, cushion_slots=longer))
     taken = taken_schedule(lasting)
     assert taken.offsets == others[-1]
     assert verify_schedule(instance, taken) == ()

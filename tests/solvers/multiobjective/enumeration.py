@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import Level, Result
 from metronome_opt.verify import evaluate
-from tests.builders import job, network
+from tests.builders import evaluation_of, job, network
 from tests.strategies import crowded
 
 AT_GIVEN_PERIODS = ("contention", "latency", "wait", "moves", "cushion")
@@ -73,7 +73,7 @@ def stretchable(draw: st.DrawFn) -> Instance:
     )
 
 
-def every(instance: Instance, longer: int = 0) -> list[Objectives]:
+def every(instance: Instance, cushion_slots: int = 0) -> list[Objectives]:
     """Return the objectives of every schedule, at every stretch that jobs are allowed."""
     names = [each.name for each in instance.jobs]
     found = []
@@ -84,10 +84,8 @@ def every(instance: Instance, longer: int = 0) -> list[Objectives]:
         ]
         stretch = dict(zip(names, slots, strict=True))
         found += [
-            evaluate(
-                instance, dict(zip(names, offsets, strict=True)), stretch, longer=longer
-            ).objectives
-            for offsets in product(*choices)
+            evaluate(instance, offsets, stretch, cushion_slots=cushion_slots).objectives
+            for offsets in (dict(zip(names, row, strict=True)) for row in product(*choices))
         ]
     return found
 
@@ -106,7 +104,7 @@ def costs(levels: Iterable[Level]) -> list[Fraction]:
 
 def final(result: Result, names: Iterable[str]) -> list[Fraction]:
     """Return the cost of each objective at the end, when all levels are done."""
-    return [cost(name, result.evaluation.objectives[name]) for name in names]
+    return [cost(name, evaluation_of(result).objectives[name]) for name in names]
 
 
 def in_order(schedules: Iterable[Objectives], names: Sequence[str]) -> list[Fraction]:

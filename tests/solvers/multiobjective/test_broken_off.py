@@ -31,7 +31,7 @@ ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 def test_short_limit_gives_schedule_without_proof(names: list[str]) -> None:
     began = time.process_time()
     result = solve(HARD, objective=names, time_limit=0.3, threads=1)
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.stop_reason is StopReason.TIME_LIMIT
     assert verify_schedule(HARD, result.schedule) == ()
     assert costs(result.levels) == final(result, names)
     contention = names.index("contention")
@@ -49,7 +49,7 @@ def test_ctrl_c_ends_all_levels(goal: dict[str, Any]) -> None:
     timer.start()
     result = solve(HARD, time_limit=10_000, threads=1, **goal)  # beyond the limit of a test
     timer.join()
-    assert result.stop is StopReason.INTERRUPTED
+    assert result.stop_reason is StopReason.INTERRUPTED
     assert not any(level.proved for level in result.levels)
     assert verify_schedule(HARD, result.schedule) == ()
 
@@ -64,7 +64,7 @@ def test_callback_is_notified_of_every_level() -> None:
     found = solve(HARMLESS, objective=["wait", "moves", "cushion"], stop=note, threads=1)
     assert heard[0] == "wait"
     assert heard[-1] == "moves"
-    assert found.stop is StopReason.RULE
+    assert found.stop_reason is StopReason.RULE
     assert [level.proved for level in found.levels] == [True, False, False]
 
 
@@ -79,9 +79,9 @@ def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.offsets.solve_contention", hurried)
     crowd = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
     result = solve(crowd, objective=["contention", "latency"], threads=1)
-    assert [each.stop for each in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
+    assert [each.stop_reason for each in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
     assert not any(level.proved for level in result.levels)
-    assert result.stop is StopReason.TIME_LIMIT
+    assert result.stop_reason is StopReason.TIME_LIMIT
 
 
 @pytest.mark.parametrize("names", [["contention", "wait"], ["wait", "latency"]])

@@ -14,7 +14,7 @@ from metronome_opt.solvers.multiobjective import offsets
 from metronome_opt.solvers.multiobjective.costs import Offsets
 from metronome_opt.solvers.multiobjective.group_search import GroupResult
 from metronome_opt.verify import evaluate
-from tests.builders import job, network
+from tests.builders import evaluation_of, job, network
 from tests.solvers.multiobjective.enumeration import contested, cost
 from tests.tiers import examples
 
@@ -44,7 +44,7 @@ def test_descent_worsens_no_objective(instance: Instance, names: list[str]) -> N
     later = [*names, "contention", "latency"]
     found = solve(instance, objective=later, threads=1)
     assert cost(names[0], found.levels[0].value) <= cost(names[0], before[names[0]])
-    after = found.evaluation.objectives
+    after = evaluation_of(found).objectives
     for level in found.levels:
         reached = cost(level.name, level.value)
         assert cost(level.name, after[level.name]) <= reached

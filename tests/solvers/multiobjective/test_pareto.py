@@ -65,7 +65,7 @@ def test_front_with_reserve_is_that_of_longer_bursts(
 ) -> None:
     assume(slots <= max(job.period + job.max_stretch for job in instance.jobs))
     found = pareto(instance, names, cushion_slots=slots, workers=1)
-    assert points(found) == front(every(instance, longer=slots), names)
+    assert points(found) == front(every(instance, cushion_slots=slots), names)
     assert is_sound(found)
     assert {point.cushion_slots for point in found.points} == {slots}
 
@@ -105,11 +105,11 @@ def test_one_point_needs_no_search_between_ends(
     )
     best = solve(instance, threads=1, time_limit=None)
     assert best.status is Status.OPTIMAL
-    assert best.objective
+    assert best.value
     monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
     found = pareto(instance, names, workers=1, time_limit=None)
     assert found.complete
-    assert [point.objectives["contention"] for point in found.points] == [best.objective]
+    assert [point.objectives["contention"] for point in found.points] == [best.value]
 
 
 # ------------------------------------------------------------------ not the whole front

@@ -31,10 +31,10 @@ def test_lexicographic_order_is_optimal(instance: Instance, names: list[str]) ->
     assert [level.name for level in result.levels] == names
     assert costs(result.levels) == final(result, names) == in_order(every(instance), names)
     assert all(level.proved for level in result.levels)
-    assert result.stop is StopReason.PROVED
+    assert result.stop_reason is StopReason.PROVED
     assert verify_schedule(instance, result.schedule) == ()
     # Only a cushion without limit is a value that no bound can meet.
-    assert (result.status is Status.OPTIMAL) == (result.objective is not None)
+    assert (result.status is Status.OPTIMAL) == (result.value is not None)
 
 
 @given(contested(most_schedules=80), ORDERS, st.integers(1, 3))
@@ -44,7 +44,7 @@ def test_reserve_is_that_of_longer_bursts(
 ) -> None:
     slots = min(wanted, max(each.period for each in instance.jobs))
     result = solve(instance, objective=names, cushion_slots=slots, threads=1)
-    assert costs(result.levels) == in_order(every(instance, longer=slots), names)
+    assert costs(result.levels) == in_order(every(instance, cushion_slots=slots), names)
     longer = solve(extend_bursts(instance, slots), objective=names, threads=1)
     assert [level.value for level in result.levels] == [level.value for level in longer.levels]
     assert result.schedule.cushion_slots == slots

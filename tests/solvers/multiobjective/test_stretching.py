@@ -17,7 +17,7 @@ from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.verify import evaluate, verify_schedule
-from tests.builders import job, network, tangle
+from tests.builders import evaluation_of, job, network, tangle
 from tests.solvers.multiobjective.enumeration import cost, every, front, in_order, stretchable
 from tests.tiers import examples
 
@@ -36,15 +36,15 @@ TOO_LONG = network(
 @given(stretchable(), WITH_STRETCH, st.sampled_from((0, 0, 1)))
 @examples(20)
 def test_lexicographic_order_with_stretch_is_optimal(
-    instance: Instance, names: list[str], longer: int
+    instance: Instance, names: list[str], cushion_slots: int
 ) -> None:
-    found = solve(instance, objective=names, cushion_slots=longer, threads=1)
-    minimum = in_order(every(instance, longer), names)
-    values = [cost(name, found.evaluation.objectives[name]) for name in names]
+    found = solve(instance, objective=names, cushion_slots=cushion_slots, threads=1)
+    minimum = in_order(every(instance, cushion_slots), names)
+    values = [cost(name, evaluation_of(found).objectives[name]) for name in names]
     assert values == minimum
     assert [level.name for level in found.levels] == names
     assert all(level.proved for level in found.levels)
-    assert found.stop is StopReason.PROVED
+    assert found.stop_reason is StopReason.PROVED
     assert verify_schedule(instance, found.schedule) == ()
 
 
@@ -100,7 +100,7 @@ def test_callback_ends_choice_of_stretches() -> None:
         TOO_LONG, objective=["contention", "stretch"], stop=enough, time_limit=30, threads=1
     )
     assert len(calls) == 1
-    assert found.stop is StopReason.RULE
+    assert found.stop_reason is StopReason.RULE
     assert verify_schedule(TOO_LONG, found.schedule) == ()
 
 
@@ -122,7 +122,7 @@ def test_components_are_stretched_separately() -> None:
     found = solve(instance, objective=["contention", "stretch"], threads=1)
     assert found.stretch == {"a": 1, "b": 0, "c": 1, "d": 0, "e": 0}
     assert [level.value for level in found.levels] == [0, Fraction(1, 5) + Fraction(1, 7)]
-    assert found.stop is StopReason.PROVED
+    assert found.stop_reason is StopReason.PROVED
 
 
 def hard() -> Instance:
@@ -144,7 +144,7 @@ def test_ctrl_c_keeps_stretched_schedule(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.stretching._greedy", quick)
     found = solve(hard(), objective=["contention", "stretch"], threads=1)
-    assert found.stop is StopReason.INTERRUPTED
+    assert found.stop_reason is StopReason.INTERRUPTED
     assert verify_schedule(hard(), found.schedule) == ()
 
 

@@ -13,6 +13,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import Level
 from metronome_opt.solvers.multiobjective.weighting import weigh
 from metronome_opt.verify import evaluate, verify_schedule
+from tests.builders import evaluation_of
 from tests.solvers.multiobjective.enumeration import Objectives, contested, every
 from tests.strategies import assigned, crowded, instances
 from tests.tiers import examples
@@ -61,7 +62,7 @@ def test_weighted_sum_is_optimal(instance: Instance, weights: dict[str, Fraction
     result = solve(
         instance, objective={name: str(each) for name, each in weights.items()}, threads=1
     )
-    assert weighted(instance, weights, result.evaluation.objectives) == minimum
+    assert weighted(instance, weights, evaluation_of(result).objectives) == minimum
     assert result.levels == (Level("weighted sum", minimum, proved=True),)
     assert verify_schedule(instance, result.schedule) == ()
 
@@ -77,6 +78,6 @@ def test_weights_give_sum_of_layered_objectives(
 ) -> None:
     instance, offsets = drawn
     judged = evaluate(instance, offsets)
-    total = contention * judged.contention + late * sum(link.late for link in judged.links)
+    total = contention * judged.contention + late * sum(link.unserved for link in judged.links)
     prepared, scale = weigh(instance, {"contention": contention, "latency": late})
     assert evaluate(prepared, offsets).contention * scale == total
