@@ -178,7 +178,7 @@ def main(
             machine=FrozenDict(describe_machine()),
             best=tuple(best.values()),
         )
-        write_text(FILE, dump_document(kept.model_dump(mode="json"), spread={"best"}))
+        write_text(FILE, dump_document(kept.model_dump(mode="json"), one_per_line={"best"}))
 
 
 if __name__ == "__main__":

@@ -41,14 +41,14 @@ def suite_texts(family: Family) -> dict[str, str]:
             for case in family.cases
         ],
     }
-    return {INDEX: dump_document(index, spread=("instances",)), **texts}
+    return {INDEX: dump_document(index, one_per_line=("instances",)), **texts}
 
 
 def problem_text(problem: Made) -> str:
     """Return the text of the file of an instance, as `write_instance` writes it, or scenario."""
     if isinstance(problem, Instance):
-        return dump_document(problem.to_dict(), spread=("links", "jobs"))
-    return dump_document(problem, spread=("jobs",))
+        return dump_document(problem.to_dict(), one_per_line=("links", "jobs"))
+    return dump_document(problem, one_per_line=("jobs",))
 
 
 def checksum(problem: Made) -> str:

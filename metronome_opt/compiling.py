@@ -1,4 +1,4 @@
-"""Compilation of kernels by numba, which keeps them on disk; all take a minute or two, once."""
+"""Compilation of kernels by numba, which stores them; the first one takes minutes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KEPT = 2  # versions of all kernels
 
 
 def kernel(function: F) -> F:
-    """Compile a function when it is called first, and keep it on disk."""
+    """Compile a function at its first call, and store it on disk."""
     njit: Any = numba.njit
     config: Any = numba.config
     usual = config.CACHE_DIR  # NUMBA_CACHE_DIR
     config.CACHE_DIR = str(_folder(usual))
     try:
-        # Where the folder cannot be written, numba takes one of the user's.
+        # If the folder cannot be written, numba takes one of the user.
         compiled = njit(nogil=True, cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # nor that one
         compiled = njit(nogil=True, no_cfunc_wrapper=True)(function)
@@ -33,9 +33,9 @@ def kernel(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile a function that only kernels call, without what Python would need to call it.
+    """Compile a function that only kernels call, without an entry for Python.
 
-    The arguments are tuples of many arrays, so that would take longer than the function itself.
+    The arguments are tuples of many arrays, so that the entry would take longer than the function.
     """
     njit: Any = numba.njit
     wrap = njit(nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
@@ -44,9 +44,9 @@ def inner(function: F) -> F:
 
 @cache
 def _folder(usual: str) -> Path:
-    """Return the folder for kernels of these very sources.
+    """Return the folder for kernels of the present sources.
 
-    numba would look at the file of the kernel that it loads, not at those that this one calls.
+    Numba compares only the file of a kernel, not the files of functions that it calls.
     """
     package = Path(__file__).parent
     sources = sorted(path for place in _KERNELS for path in (package / place).glob("*.py"))
@@ -54,7 +54,7 @@ def _folder(usual: str) -> Path:
     parent = Path(usual or package / "__pycache__")
     folder = parent / f"kernels-{digest[:16]}"
     if not folder.exists():
-        versions = sorted(parent.glob("kernels-*"), key=lambda each: each.stat().st_mtime)
+        versions = sorted(parent.glob("kernels-*"), key=lambda path: path.stat().st_mtime)
         for outdated in versions[: 1 - _KEPT]:
             shutil.rmtree(outdated, ignore_errors=True)
     return folder

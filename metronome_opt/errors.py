@@ -1,4 +1,4 @@
-"""Errors of one line that names place, value and remedy."""
+"""Errors of one line that names location, value and remedy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _MAX_QUOTED = 60
 
 
 class MetronomeError(Exception):
-    """Base of everything this package raises on purpose; its text is one line.
+    """Base of all errors of this package; its text is one line.
 
     Parameters
     ----------
     message
         The line.
     others
-        Further faults of the same input, a line each; the text only counts them.
+        Further faults of the input, in lines; the text only counts them.
 
     Attributes
     ----------
@@ -37,36 +37,36 @@ class InputError(MetronomeError, ValueError):
 
     exit_status = 2
 
-    def within(self, place: str | Path) -> InputError:
-        """Return the same error with a place before each of its lines."""
-        first, *others = (f"{place}: {line}" for line in self.lines)
+    def within(self, location: str | Path) -> InputError:
+        """Return the error with a location before all of its lines."""
+        first, *others = (f"{location}: {line}" for line in self.lines)
         return InputError(first, others)
 
 
 @contextmanager
-def error_context(place: str | Path, kind: type[InputError] = InputError) -> Iterator[None]:
-    """Put a place before the errors of this block, those of one kind."""
+def error_context(location: str | Path, kind: type[InputError] = InputError) -> Iterator[None]:
+    """Put a location before errors of a kind in this block."""
     try:
         yield
     except kind as error:
-        raise error.within(place) from None
+        raise error.within(location) from None
 
 
 class MissingBackendError(MetronomeError, ImportError):
-    """An optional package is needed and not installed; the text says what to install."""
+    """An optional package is not installed; the text names it."""
 
     exit_status = 2
 
 
 class RemoteError(MetronomeError):
-    """A server refused, or gave no answer that can be used.
+    """A server refused a request, or gave no usable answer.
 
     Parameters
     ----------
     message
-        The line; it is to contain no credentials.
+        The line, without credentials.
     passing
-        Another request may succeed.
+        Whether another request may succeed.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -75,11 +75,11 @@ class RemoteError(MetronomeError):
 
 
 class SolverError(MetronomeError, RuntimeError):
-    """A back end failed or said something that is not understood."""
+    """A back end failed, or gave an unknown answer."""
 
 
 class PluginError(MetronomeError, RuntimeError):
-    """A function of the user's or code of another package raised; ``__cause__`` is what."""
+    """A function of the user or code of another package raised ``__cause__``."""
 
 
 def quote(value: object) -> str:
@@ -93,7 +93,7 @@ def quote(value: object) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the text of an exception; only one of memory that ran out has none."""
+    """Return the text of an exception, which is empty if memory ran out."""
     return str(error) or "out of memory"
 
 
@@ -111,14 +111,14 @@ def format_path(path: Sequence[str | int]) -> str:
 
 
 def sanitize(text: str, length: int) -> str:
-    """Return foreign text as printable ASCII of at most so many characters."""
+    """Return foreign text as printable ASCII of at most `length` characters."""
     clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
     return printable if len(printable) <= length else printable[: length - 3] + "..."
 
 
 def first_few(names: Sequence[str], most: int = 3) -> str:
-    """Return the first few names as text, and how many more there are."""
+    """Return the first names as text, and the number of further ones."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

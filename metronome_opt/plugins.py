@@ -1,6 +1,6 @@
-"""Other packages: versions, and plug-ins by entry point, imported one by one when they are used.
+"""Versions of other packages, and their plug-ins by entry points, imported when they are used.
 
-A plug-in that cannot be imported is one line, and only for a run that asks for it.
+A plug-in that cannot be imported is an error of one line, only for runs that use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALWAYS = ("metronome-opt", "numpy", "numba")
 
 
 def find_versions(packages: Iterable[str] = ()) -> dict[str, str]:
-    """Return the versions of Python, of this package and of `packages` where they are installed."""
+    """Return the versions of Python, of this package and of installed `packages`."""
     versions = {"python": platform.python_version()}
     for name in (*_ALWAYS, *packages):
         with suppress(PackageNotFoundError):
@@ -31,15 +31,8 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
-def load_plugin(point: EntryPoint, place: str) -> Any:
-    """Import the object of an entry point.
-
-    Parameters
-    ----------
-    point
-        The entry point.
-    place
-        Where its name was given, to begin the message with.
+def load_plugin(point: EntryPoint, location: str) -> Any:
+    """Import the object of an entry point that was named at a location.
 
     Raises
     ------
@@ -50,7 +43,7 @@ def load_plugin(point: EntryPoint, place: str) -> Any:
         return point.load()
     except (Exception, SystemExit) as error:
         raise InputError(
-            f"{place}: {quote(point.name)}: {point.value} cannot be loaded "
+            f"{location}: {quote(point.name)}: {point.value} cannot be loaded "
             f"({describe_failure(error)}); mend or remove the package that adds it"
         ) from error
 
@@ -62,14 +55,14 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
     Parameters
     ----------
     what
-        The plug-in, to begin the message with.
+        The plug-in, at the beginning of the message.
     foreign
-        Whether the code is of another package; errors in our own pass.
+        Whether the code is of another package; other errors pass.
 
     Raises
     ------
     PluginError
-        If the code raises anything but an error of this package, or exits.
+        If the code exits, or raises an error that is not of this package.
     """
     try:
         yield
@@ -84,7 +77,7 @@ def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Return a failure in code of another package as one short line."""
+    """Return a failure in code of another package as a short line."""
     text = sanitize(str(error), _MAX_REASON)
     if isinstance(error, MetronomeError) and text:
         return text

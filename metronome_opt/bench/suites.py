@@ -147,7 +147,7 @@ def _read_file(path: Path) -> tuple[Instance, str]:
         problem = build_problem(read_source(path))
     raw = path.read_bytes()
     if problem.placed is not None:
-        raw = dump_document(problem.instance.to_dict(), spread=("links", "jobs")).encode()
+        raw = dump_document(problem.instance.to_dict(), one_per_line=("links", "jobs")).encode()
     return problem.instance, hashlib.sha256(raw).hexdigest()
 
 

@@ -390,7 +390,7 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
     if not document["jobs"]:
         options.note(f"no job sends anything; {output} stays as it is")
         return
-    write_text(output, dump_document(document, spread=["jobs"]))
+    write_text(output, dump_document(document, one_per_line=["jobs"]))
     options.wrote(output)
 
 

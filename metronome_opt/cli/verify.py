@@ -31,7 +31,7 @@ def verify(
     with error_context(instance):
         problem, faults = verify_placed(source, stated)
     if as_json:
-        rows = [{"place": f.place, "stated": f.stated, "truth": f.truth} for f in faults]
+        rows = [{"place": f.location, "stated": f.stated, "truth": f.truth} for f in faults]
         options.print_json({"valid": not faults, "false": rows})
     elif not faults:
         typer.echo(

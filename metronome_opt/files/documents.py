@@ -1,8 +1,7 @@
 """Reading and writing files: strict JSON and YAML in, whole files or none out.
 
 YAML is read by the core schema of YAML 1.2 (``1:30``, ``0b1`` and ``yes`` are text). Aliases and
-merge keys are followed, but a small file cannot become a large document; tags are refused, so that
-every value is what it looks like.
+merge keys are followed, but a small file cannot become a large document. Tags are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -93,13 +92,13 @@ def parse_yaml(text: str) -> Any:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` to `path`; the file is replaced as a whole or stays as it was."""
+    """Write `text` to `path`; the file is replaced whole or not at all."""
     with staged(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder and its parents; one that exists stays as it is."""
+    """Make a folder and its parents, unless they exist."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -107,31 +106,31 @@ def make_folder(path: str | Path) -> None:
 
 
 def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that cannot be written, before the work whose results they are to hold.
+    """Refuse outputs that cannot be written, before any work.
 
     Parameters
     ----------
     inputs
-        Files that are read; none of them may be written.
+        Files that are read; no output may be one of them.
     outputs
-        Files to be written, each another one; None stands for an output that is not wanted.
+        Different files to be written; None for no output.
     """
     taken = {os.path.realpath(path): "is the input" for path in inputs}
     for path in outputs:
         if path is None:
             continue
-        place = os.path.realpath(path)
-        if place in taken:
-            raise InputError(f"{path}: {taken[place]}; name another place to write")
-        taken[place] = "is named for two outputs"
+        target = os.path.realpath(path)
+        if target in taken:
+            raise InputError(f"{path}: {taken[target]}; name another place to write")
+        taken[target] = "is named for two outputs"
         _temporary_for(path).unlink()
 
 
 @contextmanager
 def staged(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path` that takes its place when the block ends well.
+    """Yield a temporary file beside `path` that replaces it if the block succeeds.
 
-    The temporary file keeps the suffix of `path`, for writers that choose a format by it.
+    The temporary file has the suffix of `path`, for writers that choose a format by it.
     """
     path = Path(path)
     temporary = _temporary_for(path)
@@ -149,16 +148,12 @@ def staged(path: str | Path) -> Iterator[Path]:
 
 def _temporary_for(path: Path) -> Path:
     try:
-        kind = path.stat().st_mode
-        if stat.S_ISDIR(kind):
-            raise InputError(f"{path}: is a folder; name a file")
-        if not stat.S_ISREG(kind):
-            raise InputError(f"{path}: is not an ordinary file; name one")
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
-    try:
+        with suppress(FileNotFoundError):
+            mode = path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise InputError(f"{path}: is a folder; name a file")
+            if not stat.S_ISREG(mode):
+                raise InputError(f"{path}: is not an ordinary file; name one")
         handle, name = tempfile.mkstemp(
             dir=path.parent, prefix=f".{path.stem[:40]}.", suffix=path.suffix
         )
@@ -191,8 +186,6 @@ def _parse_json(text: str) -> Any:
         )
         _check_depth(document)
         return document
-    except InputError:
-        raise
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels") from None
     except json.JSONDecodeError as error:
@@ -210,7 +203,7 @@ def _integer(digits: str) -> int:
 
 
 def _check_depth(value: object, left: int = MAX_DEPTH) -> None:
-    """Refuse a value that is nested deeper than a YAML file may be."""
+    """Refuse a value of more levels than a YAML file may have."""
     if isinstance(value, (dict, list)):
         if not left:
             raise InputError(f"nested deeper than {MAX_DEPTH} levels")
@@ -242,7 +235,7 @@ def _parse_yaml(text: str, *, many: bool = False) -> list[Any]:
 
 
 class _YamlReader:
-    """Builds values from the events of a YAML parser, in one pass.
+    """Builder of values from the events of a YAML parser, in one pass.
 
     PyYAML's own composer is not used: it recurses without a limit in depth, and resolves scalars as
     YAML 1.1 does.
@@ -250,8 +243,8 @@ class _YamlReader:
 
     def __init__(self, text: str) -> None:
         self._events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        self._count = 0  # values so far, those that aliases stand for included
-        self._anchors: dict[str, tuple[Any, int]] = {}  # a value, and how many values are in it
+        self._count = 0  # values so far, with those of aliases
+        self._anchors: dict[str, tuple[Any, int]] = {}  # values, and the number of values in them
 
     def documents(self, many: bool) -> list[Any]:
         """Return all documents; without `many` the only one, None if there is none."""
@@ -265,7 +258,7 @@ class _YamlReader:
         return documents if documents or many else [None]
 
     def _value(self, event: Any, left: int) -> Any:
-        """Return the value that begins with an event and may have so many levels."""
+        """Return the value that begins with an event, of at most `left` levels."""
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, left)
         if event.tag is not None:
@@ -304,10 +297,10 @@ class _YamlReader:
             if key in mapping:
                 raise InputError(f"line {_line(event)}: key {quote(key)} is given twice")
             if key == "<<":
-                for each in reversed(value if isinstance(value, list) else [value]):
-                    if not isinstance(each, dict):
+                for base in reversed(value if isinstance(value, list) else [value]):
+                    if not isinstance(base, dict):
                         raise InputError(f"line {_line(event)}: << merges mappings alone")
-                    merged |= each
+                    merged |= base
             else:
                 mapping[key] = value
         return merged | mapping

@@ -1,7 +1,7 @@
-"""A file of records: one JSON object a line, exact, appended one at a time.
+"""Files of records: one JSON object per line, exact, appended one at a time.
 
-It may end in the middle of a line, where a process was killed while it wrote. Such a line has no
-end and is left out; whatever else is not a record is an error that names the line.
+A file may end in the middle of a line, if a process was killed while writing. That line is dropped;
+any other line that is not a record is an error that names it.
 """
 
 from __future__ import annotations

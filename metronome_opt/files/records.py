@@ -1,8 +1,9 @@
-"""Immutable, validated records, with errors that name place and value."""
+"""Immutable, validated records, with errors that name location and value."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
@@ -37,7 +38,7 @@ Name = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_label
 
 
 def _whole(value: Any) -> Any:
-    """Read a float that is an integer, such as 1e5, as that."""
+    """Return a float with an integer value, such as 1e5, as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -45,32 +46,22 @@ Positive = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 NonNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Jitter = Annotated[Share | None, Field(exclude_if=lambda share: share is None)]
-"""Standard deviation of computing times, as a share of them; None where unknown."""
+"""Standard deviation of computing times as a share of them; None if unknown."""
+
+_EXACT = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
+_MAX_EXACT = 1000  # characters
 
 
 def _exact(value: Any) -> Any:
-    """Read an exact number: a Fraction, an int, or text such as ``199/5``."""
-    if isinstance(value, Fraction):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
+    """Return an exact number of a Fraction, an int, or text such as ``199/5``."""
+    if isinstance(value, Fraction | int) and not isinstance(value, bool):
         return Fraction(value)
-    if isinstance(value, str) and len(value) <= 1000:
-        top, slash, bottom = value.partition("/")
-        digits = top.removeprefix("-")
-        if digits.isdecimal() and digits.isascii() and (not slash or _is_natural(bottom)):
-            return Fraction(int(top), int(bottom or 1))
+    if isinstance(value, str) and len(value) <= _MAX_EXACT and _EXACT.fullmatch(value):
+        return Fraction(value)
     raise PydanticCustomError("exact", "must be an exact number as text, such as '199/5'")
 
 
-def _is_natural(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) > 0
-
-
-Exact = Annotated[
-    Fraction,
-    BeforeValidator(_exact),
-    PlainSerializer(str, return_type=str),
-]
+Exact = Annotated[Fraction, BeforeValidator(_exact), PlainSerializer(str, return_type=str)]
 
 
 def _thaw(value: Any) -> Any:
@@ -82,7 +73,7 @@ V = TypeVar("V")
 
 
 class FrozenDict(Mapping[K, V]):
-    """A mapping that cannot change, hashed by its entries whatever their order."""
+    """An immutable mapping, hashed by its entries in any order."""
 
     __slots__ = ("_entries",)
 
@@ -116,7 +107,7 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def __init__(self, /, *unnamed: Any, **values: Any) -> None:
-        """Take the fields by name; one that is wrong is an `InputError` of one line."""
+        """Set the fields by name; a wrong value is an `InputError` of one line."""
         cls = type(self)
         if unnamed:
             named = ", ".join(f"{name}=..." for name in cls.model_fields if name != "format")
@@ -126,7 +117,7 @@ class Record(BaseModel):
         except ValidationError as error:
             raise InputError(f"{cls.__name__}: {explain(error, cls)}") from None
 
-    # So pydantic builds nested records itself, and a fault in one keeps its whole path.
+    # Pydantic then builds nested records itself, so that their faults keep the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
@@ -136,7 +127,22 @@ R = TypeVar("R", bound=Record)
 def parse_record(
     cls: type[R], data: Mapping[str, Any], tag: str, context: Mapping[str, Any] | None = None
 ) -> R:
-    """Return the record `cls` of a document of the format `tag`; its faults are an InputError."""
+    """Return the record of a document.
+
+    Parameters
+    ----------
+    cls, data
+        The class of the record, and the document.
+    tag
+        The format that the document must state.
+    context
+        The context of validators.
+
+    Raises
+    ------
+    InputError
+        With all faults of the document.
+    """
     if "format" not in data:
         raise InputError(f"format: missing; this should say {quote(tag)}")
     if data["format"] != tag:
@@ -154,7 +160,7 @@ T = TypeVar("T")
 def read_document_as(
     path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
 ) -> T:
-    """Apply `make` to the document in a file; its errors get the file's name.
+    """Apply `make` to the document in a file; its errors name the file.
 
     Parameters
     ----------
@@ -167,18 +173,18 @@ def read_document_as(
 
 
 def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:
-    """Return the faults of a validation, a line each: the place, the fault, the value.
+    """Return the faults of a validation in lines: location, fault and value.
 
-    Unknown fields come before all others, since a name that is mistyped is often missing as well.
+    Unknown fields come first, since a mistyped name is often missing as well.
 
     Parameters
     ----------
     cls
-        Of the document, if known: of its fields the one is named that is most like an unknown one.
+        The class of the document, if known, for suggestions in place of unknown fields.
     """
     details = error.errors(include_url=False)
     inner = {fault["loc"][:length] for fault in details for length in range(len(fault["loc"]))}
-    # A list of what is wrong itself counts as empty.
+    # Pydantic counts wrong elements as missing ones.
     details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inner]
     details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
     return [_line(fault, details, cls) for fault in details]
@@ -193,7 +199,7 @@ def explain(error: ValidationError, cls: type[Record] | None = None) -> str:
 def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | None) -> str:
     path = list(fault["loc"])
     if fault["type"] == "inconsistent":
-        inner = fault["ctx"]["place"]
+        inner = fault["ctx"]["location"]
         where = format_path(path) + ("." if path and not inner.startswith("[") else "") + inner
         return f"{where}: {fault['msg']}"
     if path and path[-1] == "[key]":
@@ -202,15 +208,11 @@ def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | 
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
     if fault["type"] == "extra_forbidden":
         missing = [each["loc"][-1] for each in details if each["loc"][:-1] == fault["loc"][:-1]]
-        known = [*(cls.model_fields if cls and len(path) == 1 else ()), *missing]
-        message += _nearest(path[-1], [name for name in known if name != path[-1]])
+        known = [*(cls.model_fields if cls and len(path) == 1 else ()), *map(str, missing)]
+        near = get_close_matches(str(path[-1]), {*known} - {path[-1]}, n=1, cutoff=0.8)
+        message += f" (perhaps {near[0]})" if near else ""
     value = "" if fault["type"] == "missing" else f", got {quote(fault['input'])}"
     return f"{format_path(path) or 'document'}: {message}{value}"
-
-
-def _nearest(name: str | int, known: Sequence[str | int]) -> str:
-    near = get_close_matches(str(name), [str(each) for each in known], n=1, cutoff=0.8)
-    return f" (perhaps {near[0]})" if near else ""
 
 
 _WORDS = {
@@ -235,12 +237,12 @@ _WORDS = {
 }
 
 
-def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) -> str:
-    """Return a document as JSON, each element of the lists named in `spread` on its own line."""
-    spread = set(spread)
+def dump_document(document: Mapping[str, Any], *, one_per_line: Iterable[str] = ()) -> str:
+    """Return a document as JSON, with one line for every element of lists in `one_per_line`."""
+    keys = set(one_per_line)
     lines = []
     for key, value in document.items():
-        if key in spread and value:
+        if key in keys and value:
             rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
             lines.append(f"  {json.dumps(key)}: [\n    {rows}\n  ]")
         else:
@@ -248,21 +250,22 @@ def dump_document(document: Mapping[str, Any], *, spread: Iterable[str] = ()) ->
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def refuse(inner: str, message: str) -> NoReturn:
-    """Fail the validation of a record, naming the place inside it."""
-    raise PydanticCustomError("inconsistent", "{message}", {"place": inner, "message": message})
+def refuse(location: str, message: str) -> NoReturn:
+    """Fail the validation of a record, for a fault at a location inside it."""
+    context = {"location": location, "message": message}
+    raise PydanticCustomError("inconsistent", "{message}", context)
 
 
 def check_one(record: Record, fields: Sequence[str]) -> None:
-    """Refuse a record that has none of some fields, or several."""
+    """Refuse a record that does not have exactly one of some fields."""
     given = [field for field in fields if getattr(record, field) is not None]
     if len(given) != 1:
-        place = given[1] if given else fields[0]
-        refuse(place, f"give exactly one of {', '.join(fields)}, got {len(given)}")
+        location = given[1] if given else fields[0]
+        refuse(location, f"give exactly one of {', '.join(fields)}, got {len(given)}")
 
 
 def check_unique(field: str, names: Sequence[str]) -> None:
-    """Refuse a name that two records of the list `field` have."""
+    """Refuse a name of two records of the list `field`."""
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in first:

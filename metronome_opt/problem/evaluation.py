@@ -9,7 +9,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class LinkReport:
-    """Load and contention of one link.
+    """Contention of a link, and its parts.
 
     Attributes
     ----------
@@ -24,8 +24,8 @@ class LinkReport:
     jobs
         Number of jobs on the link.
     cushion
-        The largest number of slots by which every burst may grow before the link is overloaded;
-        None where the link is overloaded already or never can be.
+        Largest number of slots by which all bursts can grow before the link is overloaded; None
+        if it is overloaded already or never can be.
     """
 
     name: str
@@ -50,7 +50,8 @@ class Evaluation:
     elongation
         Predicted slots by which an iteration of each job grows.
     unserved
-        Mean unserved bandwidth of each job, heaviest served first, summed over its links, Mbit/s.
+        Mean unserved bandwidth by job, summed over its links, Mbit/s; higher weights are served
+        first.
     """
 
     objectives: Mapping[str, Fraction | None]
@@ -67,15 +68,15 @@ class Evaluation:
 
     @property
     def scores(self) -> tuple[Fraction, ...]:
-        """Compatibility scores of the shared links, those with more than one job."""
+        """Compatibility scores of links with more than one job."""
         return tuple(link.score for link in self.links if link.jobs > 1)
 
     @property
     def score_mean(self) -> Fraction | None:
-        """Mean compatibility over the shared links; None where no link is shared."""
+        """Mean compatibility of shared links; None if no link is shared."""
         return sum(self.scores, Fraction(0)) / len(self.scores) if self.scores else None
 
     @property
     def score_min(self) -> Fraction | None:
-        """Smallest compatibility over the shared links; None where no link is shared."""
+        """Smallest compatibility of shared links; None if no link is shared."""
         return min(self.scores, default=None)

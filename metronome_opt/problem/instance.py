@@ -1,4 +1,4 @@
-"""The problem: links, periodic jobs and their bursts, in integers, immutable and validated."""
+"""The problem: links, periodic jobs and bursts, in integers, immutable and validated."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ INSTANCE_FORMAT = "metronome-instance/1"
 HYPERPERIOD_LIMIT = 1_000_000
 _LIMIT_VARIABLE = "METRONOME_HYPERPERIOD_LIMIT"
 
-# What says nothing is left out of documents, so that their checksums stay.
+# Documents omit default values of later fields, so that their checksums stay.
 TrafficClasses = Annotated[int, Field(ge=1, le=8, exclude_if=lambda count: count == 1)]
-"""How many traffic classes links serve in strict order, the highest one first."""
+"""Number of traffic classes that links serve in strict order, the highest first."""
 
 Sharing = Literal["fair", "tcp", "weighted", "strict"]
-"""How jobs share a link, see `Instance`."""
+"""How jobs share a link; see `Instance`."""
 
 Network = Annotated[Sharing, Field(exclude_if=lambda sharing: sharing == "fair")]
 """How jobs share all links of a cluster."""
 
 
 def default_limit() -> int:
-    """Return the most slots of a period or hyperperiod: what the environment says, or a million."""
+    """Return the largest period in slots: from the environment, or a million."""
     text = os.environ.get(_LIMIT_VARIABLE) or str(HYPERPERIOD_LIMIT)
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
         raise InputError(f"{_LIMIT_VARIABLE}: must be a number of slots, got {quote(text)}")
@@ -67,7 +67,7 @@ class Link(Record):
     name
         Unique among the links of an instance.
     capacity
-        What it carries, in Mbit/s.
+        Capacity in Mbit/s.
     """
 
     name: Name
@@ -99,22 +99,22 @@ class Job(Record):
     phases
         The bursts of one iteration; they lie inside the period and do not overlap.
     links
-        How many flows of the job's rate each link carries.
+        Number of flows, each with the rate of the job, by link.
     weight
-        Priority, larger is more important.
+        Priority; larger is more important.
     ready
         The slot at which the job starts unshifted.
     max_stretch
-        How many idle slots may be added to the period; for slowdown 0 sets no limit.
+        Largest number of idle slots appended to the period; for slowdown 0 sets no limit.
     fixed_offset
         The offset of a job that must not move.
     current_offset
-        The offset at which the job runs now; leaving it counts as a move.
+        The present offset of a running job; another offset counts as a move.
     jitter
-        Standard deviation of its computing times, as a share of them; None where unknown.
+        Standard deviation of its computing times as a share of them; None if unknown.
     best_ms
-        The shortest iteration that it can have in the empty cluster, of which slowdowns are
-        multiples; None for its period.
+        Its shortest iteration in the empty cluster, to which slowdowns are relative; None for its
+        period.
     """
 
     name: Name
@@ -143,7 +143,7 @@ class Job(Record):
 
     @property
     def unshifted(self) -> int:
-        """The unshifted offset: where the job is fixed, or else when it is ready."""
+        """The unshifted offset: the fixed offset, or else the slot at which the job is ready."""
         return self.ready % self.period if self.fixed_offset is None else self.fixed_offset
 
     @model_validator(mode="after")
@@ -185,19 +185,19 @@ def _check_phases(phases: Sequence[Phase], period: int) -> None:
 
 
 class Instance(Record):
-    """A rotation problem: which jobs burst when, over which links.
+    """A rotation problem: jobs with periodic bursts on links.
 
     Every number is an integer, so that every cost is an exact rational. An instance that exists
-    is consistent: names are unique, links are known, each period is within the limit. A hyperperiod
-    may be of any length; what needs a table of one asks `check_hyperperiods`.
+    is consistent: names are unique, links are known, periods are within the limit. A hyperperiod
+    can be of any length; code with tables of that length calls `check_hyperperiods`.
 
     Parameters
     ----------
     traffic_classes
-        How many classes of jobs links serve in strict order, the highest one first; 1 for none.
+        Number of classes that links serve in strict order, the highest first; 1 for none.
     network
         How links are shared: max-min ``fair``, as with RoCE, InfiniBand and short queues; at random
-        as bursts over ``tcp`` do in deep queues; ``weighted`` by weight, or in ``strict`` order.
+        like bursts over ``tcp`` in deep queues; ``weighted`` by weight; or in ``strict`` order.
     """
 
     format: Literal["metronome-instance/1"] = "metronome-instance/1"
@@ -222,7 +222,7 @@ class Instance(Record):
         limit = (info.context or {}).get("hyperperiod_limit") or default_limit()
         self.__dict__["hyperperiod_limit"] = limit
         for index, job in enumerate(self.jobs):
-            # A job without links has no hyperperiod, but its pattern takes memory as well.
+            # A job without links has no hyperperiod, but its period takes memory as well.
             for field, length, value in (
                 ("period", job.period, job.period),
                 ("max_stretch", job.period + job.max_stretch, job.max_stretch),
@@ -239,7 +239,7 @@ class Instance(Record):
 
     @cached_property
     def jobs_on(self) -> Mapping[str, tuple[int, ...]]:
-        """For each link, the indices of the jobs that use it, ascending."""
+        """The indices of the jobs on every link, ascending."""
         users: dict[str, list[int]] = {link.name: [] for link in self.links}
         for index, job in enumerate(self.jobs):
             for link in job.links:
@@ -248,7 +248,7 @@ class Instance(Record):
 
     @cached_property
     def hyperperiods(self) -> Mapping[str, int]:
-        """For each link, the least common multiple of its jobs' periods, in slots (1 if unused)."""
+        """The least common multiple of the periods on every link, in slots; 1 if unused."""
         return FrozenDict(
             {
                 link: math.lcm(*(self.jobs[index].period for index in jobs))
@@ -258,11 +258,11 @@ class Instance(Record):
 
     @cached_property
     def hyperperiod_limit(self) -> int:
-        """The limit in slots that this instance is held to; validation sets it."""
+        """The largest period in slots; validation sets it."""
         return HYPERPERIOD_LIMIT
 
     def best_ms(self, job: Job) -> Fraction:
-        """Return the shortest iteration that a job can have in the empty cluster, in ms."""
+        """Return the shortest iteration of a job in the empty cluster, in ms."""
         return Fraction(job.period * self.slot_ms) if job.best_ms is None else job.best_ms
 
     def over_best(self, job: Job) -> Fraction:
@@ -271,29 +271,29 @@ class Instance(Record):
 
     @property
     def needs_stretch(self) -> bool:
-        """Return True if some link's hyperperiod is above the limit unless jobs are stretched."""
+        """Whether a hyperperiod is above the limit unless jobs are stretched."""
         return bool(self.long_hyperperiods())
 
     def long_hyperperiods(self, stretch: Mapping[str, int] = FrozenDict()) -> dict[str, int]:
-        """Return the hyperperiods above the limit, by link, where jobs idle for so many slots."""
+        """Return the hyperperiods above the limit, by link, of jobs that are stretched."""
         periods = [job.period + stretch.get(job.name, 0) for job in self.jobs]
         lengths = {
             link: math.lcm(*{periods[index] for index in users})
             for link, users in self.jobs_on.items()
         }
-        return {link: each for link, each in lengths.items() if each > self.hyperperiod_limit}
+        return {link: slots for link, slots in lengths.items() if slots > self.hyperperiod_limit}
 
     def check_hyperperiods(
         self, stretch: Mapping[str, int] = FrozenDict(), *, may_stretch: bool = False
     ) -> None:
-        """Refuse what needs tables as long as hyperperiods, if one of a link is above the limit.
+        """Refuse an instance with a hyperperiod above the limit.
 
         Parameters
         ----------
         stretch
             Idle slots by job.
         may_stretch
-            Whether links are passed over whose jobs may be stretched.
+            Whether to skip links with jobs that can be stretched.
         """
         for link, length in self.long_hyperperiods(stretch).items():
             if not (may_stretch and any(self.jobs[j].max_stretch for j in self.jobs_on[link])):
@@ -322,8 +322,7 @@ class Instance(Record):
     def from_dict(cls, data: Mapping[str, Any], *, hyperperiod_limit: int | None = None) -> Self:
         """Build an instance from a document of format ``metronome-instance/1``.
 
-        Periods are at most the limit, and so is what is as long as a hyperperiod; if left out it is
-        what the environment says.
+        Periods are at most the limit; the default is `default_limit`.
 
         Raises
         ------
@@ -348,7 +347,7 @@ class Instance(Record):
             raise InputError(explain(error)) from None
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job: period, weight, duty, volume, links, fixed and current offset."""
+        """Return one row per job: period, weight, bursts, links and offsets."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -391,11 +390,11 @@ def read_instance(path: str | Path) -> Instance:
     Raises
     ------
     InputError
-        One line that names the file, the place in it and the value.
+        One line that names file, location and value.
     """
     return read_document_as(path, Instance.from_dict)
 
 
 def write_instance(instance: Instance, path: str | Path) -> None:
     """Write an instance as JSON, one job a line, whole or not at all."""
-    write_text(path, dump_document(instance.to_dict(), spread=("links", "jobs")))
+    write_text(path, dump_document(instance.to_dict(), one_per_line=("links", "jobs")))

@@ -1,10 +1,9 @@
-"""Objectives: one class each with its unit, direction and format, and one registration.
+"""Objectives: one class per objective, with unit, direction and format.
 
-Presolve, solvers, tables and figures ask an objective what it depends on and how it is written;
-nothing else distinguishes objectives by their names. There are five kinds. A `LayeredObjective` is
-the contention of the same jobs with other weights, a `JobObjective` a sum over jobs, stretch
-depends on periods alone, and a `SimulatedObjective` is a mean of slowdowns. The cushion is not a
-cost: a cushion of some slots is a constraint on combinations of offsets.
+Presolve, solvers, tables and figures ask an objective for its properties and compare no names.
+There are five kinds. A `LayeredObjective` is the contention of the jobs with other weights, a
+`JobObjective` a sum over jobs, stretch depends on periods only, and a `SimulatedObjective` is a
+mean of slowdowns. The cushion is not a cost: a cushion of some slots is a constraint on offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from metronome_opt.problem.schedule import OBJECTIVES
 DEFAULT_ORDER = ("contention", "stretch", "latency", "cushion", "wait", "moves")
 CUSHION = "cushion"
 STRETCH = "stretch"
-MIXTURE = "weighted sum"
+WEIGHTED_SUM = "weighted sum"
 CONTENTION = "contention"
 SLOWDOWN = "slowdown"
 DELAY = "delay"
@@ -28,7 +27,7 @@ STRICT = "strict"
 COMPLETION = "completion"
 
 MeanWeights = tuple[Mapping[str, int], ...]
-"""Weights of jobs by name, for each of several means that are minimised one after the other."""
+"""Weights of jobs by name, for every mean of a lexicographic order."""
 
 
 class Objective:
@@ -37,22 +36,22 @@ class Objective:
     Attributes
     ----------
     name
-        As in files.
+        Name in files.
     unit
-        For people; of a percentage what it is a share of.
+        Unit in tables; of a percentage the whole.
     percent
-        Whether values are shares, to be written as percentages.
+        Whether values are shares, written as percentages.
     unknown
-        How a value of None is written.
+        Text for a value of None.
     rotation_invariant
-        Whether rotating jobs that meet on links, all by the same amount, leaves it as it is: then
-        blocks can be solved separately, and of rotations of one another one suffices.
+        Whether shifting all jobs that share links by one number of slots changes no value: then
+        blocks can be solved separately, and one schedule stands for all its rotations.
     maximised
-        Whether more is better.
+        Whether larger values are better.
     at_given_periods
-        Whether it depends on offsets; if not, it depends on periods alone.
+        Whether it depends on offsets; otherwise it depends on periods only.
     simulated
-        Whether it is what a simulation measures, so that no schedule can be judged without one.
+        Whether values are measured in simulations.
     """
 
     name: str
@@ -65,13 +64,13 @@ class Objective:
     simulated = False
 
     def format(self, value: Fraction | None, digits: int = 1) -> str:
-        """Return a value with some digits, as it is written in tables."""
+        """Return a value with some digits, for tables."""
         if value is None:
             return self.unknown
         return format_share(value, digits) if self.percent else format_number(value, digits)
 
     def format_exactly(self, value: Fraction | None) -> str:
-        """Return a value with six significant digits, as it is written in a sentence."""
+        """Return a value with six significant digits, for sentences."""
         return self.unknown if value is None else f"{float(value):,.6g}"
 
     def natural_size(self, instance: Instance) -> Fraction:  # noqa: ARG002 (subclasses use it)
@@ -80,29 +79,29 @@ class Objective:
 
 
 class LayeredObjective(Objective):
-    """A contention of the same jobs with other weights.
+    """The contention of the jobs with other weights.
 
-    Contention counts what is unserved by layers, ``sum_k (v_k - v_{k-1}) * excess of the jobs of
-    weight at least v_k``. Whatever counts a layer by a price, contention does with weights that do
-    not fall as the jobs' own weights rise.
+    Contention is a sum over layers, ``sum_k (v_k - v_{k-1}) * excess of the jobs of weight at least
+    v_k``. Every sum over layers with prices is a contention with weights that do not decrease in
+    the weights of the jobs.
     """
 
     def weight(self, weight: int) -> int:
-        """Return the weight that makes a job's contention its share of the objective."""
+        """Return the weight of a job in the objective, by its own weight."""
         raise NotImplementedError
 
     def share(self, traffic: Fraction) -> Fraction:  # noqa: ARG002 (subclasses use it)
-        """Return the value of a Mbit/s of that contention; `traffic` is that of all jobs."""
+        """Return the value of one Mbit/s, if all jobs send `traffic`."""
         return Fraction(1)
 
     def unserved(self, instance: Instance, evaluation: Evaluation) -> Fraction:
-        """Return that contention of a schedule, from the unserved bandwidth of all jobs."""
+        """Return the contention of a schedule with the weights of the objective."""
         terms = (evaluation.unserved[job.name] * self.weight(job.weight) for job in instance.jobs)
         return sum(terms, Fraction(0))
 
 
 class JobObjective(Objective):
-    """An objective that is a sum over jobs of costs of their offsets."""
+    """A sum over jobs of the costs of their offsets."""
 
     rotation_invariant = False
 
@@ -128,7 +127,7 @@ class _Contention(LayeredObjective):
 
 
 class _Latency(LayeredObjective):
-    """Late bandwidth, as a share of all traffic: the lowest layer alone."""
+    """Unserved bandwidth as a share of all traffic: the lowest layer only."""
 
     name, unit = "latency", "of all traffic"
     percent = True
@@ -141,7 +140,7 @@ class _Latency(LayeredObjective):
 
 
 class _Stretch(Objective):
-    """Idle time, weighted, in shares of periods."""
+    """Weighted idle time in shares of periods."""
 
     name, unit = STRETCH, "weight x share of period"
     at_given_periods = False
@@ -151,7 +150,7 @@ class _Stretch(Objective):
 
 
 class _Wait(JobObjective):
-    """Slots from where jobs are ready to where they start, weighted."""
+    """Weighted slots from where jobs are ready to their offsets."""
 
     name, unit = "wait", "weight x slots"
 
@@ -166,7 +165,7 @@ class _Wait(JobObjective):
 
 
 class _Moves(JobObjective):
-    """The weight of running jobs that leave their offsets."""
+    """Weight of the running jobs whose offsets change."""
 
     name, unit = "moves", "weight"
 
@@ -181,7 +180,7 @@ class _Moves(JobObjective):
 
 
 class _Cushion(Objective):
-    """Slots by which all bursts may grow; None where nothing limits it."""
+    """Slots by which all bursts can grow; None without limit."""
 
     name, unit = CUSHION, "slots"
     unknown = "no limit"
@@ -192,30 +191,30 @@ class _Cushion(Objective):
 
 
 class SimulatedObjective(Objective):
-    """Weighted mean of simulated slowdowns, or several, in order; see `Instance.best_ms`."""
+    """Weighted means of simulated slowdowns, in an order; see `Instance.best_ms`."""
 
     unknown = "not simulated"
     simulated = True
 
     def levels(self, weights: Mapping[str, int]) -> MeanWeights:
-        """Return the weights in these means, the most important mean first."""
+        """Return the weights in the means, the most important mean first."""
         return (weights,)
 
 
 class _Slowdown(SimulatedObjective):
-    """Mean slowdown, weighted by priority."""
+    """Weighted mean slowdown."""
 
     name, unit = SLOWDOWN, "iteration time over the best"
 
 
 class _Completion(SimulatedObjective):
-    """Mean time until jobs leave, weighted by priority, as mean slowdown until then."""
+    """Weighted mean time until jobs leave, as their mean slowdown until then."""
 
     name, unit = COMPLETION, "iteration time over the best"
 
 
 class _Delay(SimulatedObjective):
-    """Mean time by which iterations take longer than the best ones, all jobs alike."""
+    """Unweighted mean excess of iterations over the best ones."""
 
     name, unit = DELAY, "of the best iteration"
     percent = True
@@ -225,7 +224,7 @@ class _Delay(SimulatedObjective):
 
 
 class _Strict(SimulatedObjective):
-    """Mean slowdown of the heaviest jobs, then that of the next ones, and so on."""
+    """Mean slowdown of the jobs of the highest weight, then of the next weight, and so on."""
 
     name, unit = STRICT, "iteration time over the best"
 
@@ -234,32 +233,24 @@ class _Strict(SimulatedObjective):
         return tuple({name: int(w == each) for name, w in weights.items()} for each in classes)
 
 
-class _Mixture(Objective):
+class _WeightedSum(Objective):
     """Weighted sum of other objectives."""
 
-    name, unit = MIXTURE, ""
+    name, unit = WEIGHTED_SUM, ""
 
 
-_ALL = (
-    _Slowdown,
-    _Completion,
-    _Delay,
-    _Strict,
-    _Contention,
-    _Latency,
-    _Stretch,
-    _Wait,
-    _Moves,
-    _Cushion,
+_ALL: tuple[type[Objective], ...] = (
+    *(_Slowdown, _Completion, _Delay, _Strict),
+    *(_Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion),
 )
-BY_NAME: dict[str, Objective] = {objective.name: objective() for objective in _ALL}
-_SUM = _Mixture()
+BY_NAME = {objective.name: objective() for objective in _ALL}
+_WEIGHTED_SUM = _WeightedSum()
 
 
 # ------------------------------------------------------------------ looking them up
 
 
-def find_objective(name: str, place: str = "objectives") -> Objective:
+def find_objective(name: str, argument: str = "objectives") -> Objective:
     """Return an objective by its name.
 
     Raises
@@ -269,36 +260,36 @@ def find_objective(name: str, place: str = "objectives") -> Objective:
     """
     if name in BY_NAME:
         return BY_NAME[name]
-    if name == MIXTURE:
-        return _SUM
-    raise InputError(f"{place}: {quote(name)} is not known; choose from {', '.join(BY_NAME)}")
+    if name == WEIGHTED_SUM:
+        return _WEIGHTED_SUM
+    raise InputError(f"{argument}: {quote(name)} is not known; choose from {', '.join(BY_NAME)}")
 
 
-def check_names(names: Sequence[str], place: str = "objectives") -> tuple[str, ...]:
-    """Return the names if they are of objectives, each once.
+def check_names(names: Sequence[str], argument: str = "objectives") -> tuple[str, ...]:
+    """Return the names of different objectives.
 
     Raises
     ------
     InputError
-        If there is none, or one that is simulated, not known or said twice.
+        If there is none, or one is simulated, unknown or given twice.
     """
     if isinstance(names, str):
-        raise InputError(f"{place}: must be a list of names, got {quote(names)}")
+        raise InputError(f"{argument}: must be a list of names, got {quote(names)}")
     known = ", ".join(OBJECTIVES)
     if not names:
-        raise InputError(f"{place}: none given; choose from {known}")
+        raise InputError(f"{argument}: none given; choose from {known}")
     for index, name in enumerate(names):
-        if not isinstance(name, str) or name == MIXTURE:
-            raise InputError(f"{place}: {quote(name)} is not known; choose from {known}")
-        if find_objective(name, place).simulated:
-            raise InputError(f"{place}: {name} is simulated; use `allocate`")
+        if not isinstance(name, str) or name == WEIGHTED_SUM:
+            raise InputError(f"{argument}: {quote(name)} is not known; choose from {known}")
+        if find_objective(name, argument).simulated:
+            raise InputError(f"{argument}: {name} is simulated; use `allocate`")
         if name in names[:index]:
-            raise InputError(f"{place}: {name} is given twice; name each once")
+            raise InputError(f"{argument}: {name} is given twice; name each once")
     return tuple(names)
 
 
 def are_simulated(names: Sequence[str]) -> bool:
-    """Return whether objectives are simulated: slowdown, completion, or strict, or with delay.
+    """Return whether objectives are simulated: slowdown or strict, perhaps with delay; completion.
 
     Raises
     ------
@@ -318,10 +309,14 @@ def are_simulated(names: Sequence[str]) -> bool:
 
 
 def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> MeanWeights:
-    """Return the weights of jobs in the means that `are_simulated`, one after the other."""
+    """Return the weights of jobs in all means of objectives that `are_simulated`, in order."""
     objectives = (BY_NAME[name] for name in names)
-    each = (o.levels(weights) for o in objectives if isinstance(o, SimulatedObjective))
-    return tuple(level for levels in each for level in levels)
+    return tuple(
+        level
+        for objective in objectives
+        if isinstance(objective, SimulatedObjective)
+        for level in objective.levels(weights)
+    )
 
 
 # ------------------------------------------------------------------ as text

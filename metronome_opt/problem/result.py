@@ -1,4 +1,4 @@
-"""Result of a solver: schedule, bound and trajectory of the run."""
+"""Results of solvers: schedule, bound and trajectory of a run."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class StopReason(StrEnum):
     TIME_LIMIT = "time limit"
     INTERRUPTED = "interrupted"
     RULE = "stopping rule"
-    ERROR = "error"  # of a solver of the user's
+    ERROR = "error"  # of a solver of the user
 
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """One step of a run.
+    """New incumbent or bound of a run.
 
     Attributes
     ----------
     elapsed_s
         Seconds since the call.
     incumbent, bound
-        Best value and best lower bound so far, None where there is none.
+        Best value and best bound so far; None without one.
     source
-        The method that improved it.
+        The method that improved them.
     iteration
         Iterations so far, as a stopping rule sees them.
     stalled, stalled_s
@@ -59,16 +59,16 @@ class ProgressEvent:
 
 @dataclass(frozen=True)
 class Level:
-    """One of several objectives that were optimised one after the other.
+    """An objective of an order, after its optimisation.
 
     Attributes
     ----------
     name
-        Of the objective, or ``weighted sum``.
+        Name of the objective, or ``weighted sum``.
     value
-        None for a cushion without limit and for a slowdown that was not simulated.
+        Its value; None for a cushion without limit and for a slowdown that was not simulated.
     proved
-        Whether nothing better is possible with the earlier ones held.
+        Whether no better value is possible with the earlier objectives held.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Level:
 
 
 def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
-    """Return ``(value - bound) / value``, 0 where the value is 0, None where one is not known."""
+    """Return ``(value - bound) / value``, 0 if the value is 0, None if one is not known."""
     if value is None or bound is None:
         return None
     return (value - bound) / value if value else Fraction(0)
@@ -102,14 +102,14 @@ class SimulatedTimes:
 
 @dataclass(frozen=True)
 class PoolBound:
-    """Cost of places in a joint model, and its lower bound over a pool of placements.
+    """Cost of placements in a joint model, and its lower bound over a pool of placements.
 
     It bounds neither the simulated slowdown nor the cost of other placements.
 
     Attributes
     ----------
     cost, bound
-        Weighted mean loss by pairs of jobs; the bound holds where as little waits, None if unknown.
+        Weighted mean loss by pairs of jobs; the bound holds if no more jobs wait, None if unknown.
     placements
         The number of placements in the pool, over all jobs.
     """
@@ -133,21 +133,21 @@ class Result:
     instance, schedule
         The problem and the best schedule.
     stop_reason
-        Why the solver stopped; what is known of the schedule is its `status`.
+        Why the solver stopped.
     evaluation
         Objectives and links of the schedule; None if a link's hyperperiod is above the limit.
     build_s, solve_s
-        Seconds spent on making the model, and on the rest.
+        Seconds of building the model, and of the rest.
     trajectory
         Every new incumbent and every better bound, in order.
     notes
-        What the user should know, a line each.
+        Remarks to the user, in lines.
     levels
-        What was optimised, one after the other, and which of it is proved.
+        The optimised objectives in their order.
     simulated
-        What only the simulation knows; None unless slowdown was minimised.
+        Simulated values; None unless slowdown was minimised.
     pool
-        What a joint model proves of the places; None without one.
+        Bound of a joint model of placements; None without one.
     """
 
     instance: Instance
@@ -179,15 +179,15 @@ class Result:
 
     @property
     def value(self) -> Fraction | None:
-        """The value of the first objective; None if not simulated, or a cushion without limit."""
+        """Value of the primary objective; None if not simulated, or a cushion without limit."""
         evaluated = self.evaluation.objectives if self.evaluation else {}
         return {**evaluated, **self.schedule.objectives}[self.schedule.primary_objective]
 
     @property
     def bound(self) -> Fraction | None:
-        """The best proved bound of the first objective; None without one.
+        """Proved bound of the primary objective: a lower one, for the cushion an upper one.
 
-        It is a lower bound, of the cushion an upper one.
+        None without one.
         """
         return self.schedule.lower_bound
 
@@ -197,9 +197,9 @@ class Result:
         return relative_gap(self.value, self.bound)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per job; period, offset, stretch, wait are in slots.
+        """Return one row per job; period, offset, stretch and wait are in slots.
 
-        Where slowdown was minimised it also says which jobs are gated, and iteration times in ms.
+        After minimising slowdown, columns for gating and for iteration times in ms are added.
         """
         import pandas as pd
 
@@ -227,7 +227,7 @@ class Result:
         return pd.DataFrame(rows).set_index("job")
 
     def summary(self) -> str:
-        """Return one line: solver, status, objective, and what is proved of it."""
+        """Return one line: solver, status, value, bound and gap."""
         name, bound, gap = self.schedule.primary_objective, self.bound, self.gap
         proved = "none" if bound is None else f"{float(bound):,.6g}"
         value = find_objective(name).format_exactly(self.value)
@@ -246,6 +246,6 @@ class Result:
 
 
 class CustomSolverError(PluginError, SolverError):
-    """A solver of the user's raised ``__cause__``; `result` is what it had found, or None."""
+    """A solver of the user raised ``__cause__``; `result` is the best one before, or None."""
 
     result: Result | None = None

@@ -1,4 +1,4 @@
-"""A schedule: one offset and one stretch per job, with its stated values."""
+"""Schedules: one offset and one stretch per job, with stated values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from metronome_opt.files.records import (
 from metronome_opt.problem.instance import Sharing
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
-_LEFT_OUT = (
+_OMITTED_IF_EMPTY = (
     *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
     *("places", "paths", "waiting", "bound_prices", "bound_pairs", "classes"),
     *("refutations", "left_out_bound", "network"),
@@ -46,14 +46,15 @@ _Price = Annotated[Exact, Field(ge=0)]
 
 
 class PairPrices(Record):
-    """Prices of the time that two jobs on a link meet, in units of weight.
+    """Prices of the time for which two jobs share a link, in units of weight.
 
     Parameters
     ----------
     link, jobs
-        Where the two jobs meet.
+        The link and the two jobs.
     prices
-        Of what computing leaves, of what iterations of the first need, and of the second.
+        Prices of three constraints: computing leaves time to share, iterations of the first job
+        need time, and iterations of the second.
     """
 
     link: Name
@@ -62,18 +63,18 @@ class PairPrices(Record):
 
 
 class Refutation(Record):
-    """Jobs that cannot all keep slots of their periods, and what proves it.
+    """Jobs that cannot all be gated at their periods, with a proof.
 
     Parameters
     ----------
     periods
-        The jobs, and the periods that they were to keep.
+        Periods of the jobs, by name.
     link
-        A link to which they bring more traffic in the long run than it carries, or where the gaps
-        between bursts of some are too few for those of the others.
+        A link with a capacity below the mean traffic of the jobs, or where the gaps between bursts
+        of some jobs are too few for bursts of the others.
     branching
-        A search tree in preorder, each node the index of the job that it places, among those named
-        and in the order of the instance: one subtree follows for each slot, in ascending order, at
+        A search tree in preorder. A node is the index of the job that it places, among the named
+        jobs in the order of the instance: one subtree follows for each slot, in ascending order, at
         which the job does not overload a link. None, and no link, if nothing proves it.
     """
 
@@ -83,7 +84,7 @@ class Refutation(Record):
 
     @property
     def is_proved(self) -> bool:
-        """True if it states a proof, which may be wrong."""
+        """Whether it states a proof, which may be wrong."""
         return self.link is not None or self.branching is not None
 
 
@@ -93,58 +94,54 @@ _Paths = Annotated[
 
 
 class Schedule(Record):
-    """Offsets and stretches for the jobs of one instance, with stated values and bound.
+    """Offsets and stretches of the jobs of an instance, with stated values and bound.
 
     Parameters
     ----------
     instance
         Name of the instance.
     offsets, stretch
-        Slots per job name; empty when `status` is ``infeasible`` or ``unknown``. A job that
-        `stretch` does not name is not stretched.
+        Slots by job; empty if `status` is ``infeasible`` or ``unknown``. A job that `stretch` does
+        not name is not stretched.
     status
-        ``optimal`` is stated only together with a `lower_bound` that meets the first objective.
+        ``optimal`` is stated only with a `lower_bound` equal to the first objective.
     objectives
-        Exact values, the one that was optimised first; a cushion without limit is None.
+        Exact values, the primary objective first; a cushion without limit is None.
     lower_bound
-        Proved bound of the first objective, None where there is none.
+        Proved bound of the primary objective; None without one.
     solver, seed, runtime_s, versions
-        How the schedule was made.
+        Solver, seed, run time and versions of packages.
     cushion_slots
-        The slots by which every burst was lengthened before solving: objectives, bound and status
-        are those of the longer bursts. A file leaves 0 out.
+        Slots by which every burst was extended before solving: objectives, bound and status are
+        values of the extended bursts. A file omits 0.
     gated
-        Whether each job keeps slots of its stretched period; the others run freely from their
-        offsets on. None says nothing of it.
+        Whether a job bursts only in windows of its stretched period; ungated jobs start at their
+        offsets. None if unknown.
     stretch_limit
-        The share of its period by which each job may be stretched, where that is more than its
-        `max_stretch`.
+        Share of its period by which a job may be stretched, if above its `max_stretch`.
     expected_ms
-        Mean iteration time of each job as simulated, ms.
+        Mean iteration time by job, as simulated, ms.
     places
-        Of a scenario whose jobs were placed: the node of each task of each job, in order.
+        Node of each task by job, if the jobs of a scenario were placed.
     paths
-        Of a scenario whose cluster has several spines: for each job whose flows do not go over all
-        of them, and each of its tasks, the spine that it sends over by each of its interfaces; none
-        of a task that sends nothing out of its rack.
+        Spines by job, task and interface, if a job's flows do not cross all spines of a cluster;
+        empty for a task that sends nothing out of its rack.
     waiting
-        The jobs of a scenario that found no room. They have no offsets.
+        Jobs of a scenario without feasible placement. They have no offsets.
     bound_prices
         Prices of the capacities of links that prove a lower bound of slowdown, in units of weight;
         a link that is not named costs nothing.
     bound_pairs
-        The prices of pairs of jobs that prove it besides.
+        Further prices of the proof, by pairs of jobs.
     classes
-        The traffic class of each job: links serve higher ones first. None says nothing of it.
+        Traffic class by job: links serve higher classes first. None if unknown.
     refutations
-        Jobs that cannot all be gated at their own periods; with status ``infeasible`` they are why
-        not all jobs can.
+        Jobs that cannot all be gated at their own periods; they prove status ``infeasible``.
     left_out_bound
-        A lower bound of the weight of the jobs that are not gated at their own periods, which the
-        refutations prove.
+        Lower bound, proved by the refutations, of the weight of jobs that are not gated at their
+        own periods.
     network
-        How links are shared where the schedule was solved for another network than that of the
-        problem; ``gated`` serves gated jobs first. None for that of the problem.
+        How links are shared, if not as in the problem; ``gated`` serves gated jobs first.
     """
 
     format: Literal["metronome-schedule/1"] = "metronome-schedule/1"
@@ -174,7 +171,7 @@ class Schedule(Record):
 
     @property
     def primary_objective(self) -> str:
-        """The objective that was optimised first."""
+        """Name of the objective that was optimised first."""
         return next(iter(self.objectives), OBJECTIVES[0])
 
     @classmethod
@@ -185,7 +182,7 @@ class Schedule(Record):
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as a document; `from_dict` gives back an equal schedule."""
         document = self.model_dump(mode="json")
-        for field in _LEFT_OUT:
+        for field in _OMITTED_IF_EMPTY:
             if document[field] in (None, 0, []):
                 del document[field]
         return document
@@ -197,7 +194,7 @@ def read_schedule(path: str | Path) -> Schedule:
     Raises
     ------
     InputError
-        One line that names the file, the place in it and the value.
+        One line that names file, location and value.
     """
     return read_document_as(path, Schedule.from_dict)
 

@@ -1,4 +1,4 @@
-"""Stopping rules of `solve`: callables that are asked at every step of a run.
+"""Stopping rules of `solve`: callables that are called at every step of a run.
 
 >>> solve(problem, stop=[MaxRuntime(30), NoImprovement(seconds=5)])  # doctest: +SKIP
 """
@@ -15,14 +15,14 @@ from typing import Protocol
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.result import ProgressEvent
 
-_POLL_S = 0.01  # between two calls of rules because of the time alone
+_POLL_S = 0.01  # between two calls of rules without an event
 
 
 class StoppingRule(Protocol):
-    """A callable that sees every new incumbent and bound, and returns True to stop the run.
+    """A callable that gets every new incumbent and bound, and returns True to stop the run.
 
-    Once there has been an event, it is asked after every iteration and every hundredth of a second
-    as well, with an event without source. It may be called from any thread, one at a time.
+    After a first event it is also called after every iteration and every hundredth of a second,
+    with an event without source. Calls may come from any thread, but never two at a time.
     """
 
     def __call__(self, event: ProgressEvent, /) -> bool | None:
@@ -31,7 +31,7 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class MaxRuntime:
-    """Stop after some seconds; the same as ``time_limit``."""
+    """Stop after some seconds, like ``time_limit``."""
 
     seconds: float
 
@@ -42,10 +42,10 @@ class MaxRuntime:
 
 @dataclass(frozen=True)
 class MaxIterations:
-    """Stop after some iterations; with one worker a run so limited is repeatable.
+    """Stop after some iterations; with one thread the run is repeatable.
 
-    An iteration is one schedule that was evaluated for the whole or for a part of the problem;
-    where slowdown is minimised, one group of jobs that was settled.
+    An iteration is the evaluation of a schedule of the problem or of a part of it; in minimising
+    slowdown, the decision on a group of jobs.
     """
 
     iterations: int
@@ -60,7 +60,7 @@ class MaxIterations:
 
 @dataclass(frozen=True)
 class NoImprovement:
-    """Stop if the incumbent has not improved for some iterations, or for some seconds."""
+    """Stop if the incumbent has not improved for some iterations or seconds."""
 
     iterations: int | None = None
     seconds: float | None = None
@@ -84,7 +84,7 @@ def _check(name: str, limit: float) -> None:
 
 
 class Watch:
-    """The stopping rules of one run, with its iterations, improvement and time."""
+    """The stopping rules of a run, with its iterations, improvements and time."""
 
     def __init__(self, rules: Sequence[StoppingRule]) -> None:
         self._rules = rules
@@ -102,7 +102,7 @@ class Watch:
                 self._ask_again()
 
     def note(self, event: ProgressEvent) -> bool:
-        """Take a new incumbent or bound; return whether to stop."""
+        """Record a new incumbent or bound; return whether to stop."""
         with self._lock:
             # Objectives that are maximised may rise.
             if event.incumbent not in (None, self._last.incumbent):
@@ -112,7 +112,7 @@ class Watch:
             return self._ask(event)
 
     def poll(self) -> bool:
-        """Return whether to stop though there is no event; rules are asked rarely."""
+        """Return whether to stop without an event; rules are called rarely."""
         if self._ended or time.perf_counter() - self._polled < _POLL_S:
             return self._ended
         with self._lock:
@@ -121,7 +121,7 @@ class Watch:
             return self._ask_again()
 
     def _ask_again(self) -> bool:
-        """Ask the rules though there is nothing but another iteration or a later time."""
+        """Call the rules for another iteration or a later time."""
         now = time.perf_counter() - self._began
         return self._ask(replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now)))
 
@@ -133,6 +133,6 @@ class Watch:
             stalled=self._iteration - self._improved_at,
             stalled_s=now - self._improved,
         )
-        for rule in self._rules:  # all of them: one that keeps a record must not miss an event
+        for rule in self._rules:  # all: a rule that keeps a record must not miss an event
             self._ended = bool(rule(event)) or self._ended
         return self._ended

@@ -28,12 +28,12 @@ _Rates = tuple[int, Mapping[frozenset[tuple[int, int]], int]]
 class Violation:
     """False statement of a schedule file."""
 
-    place: str
+    location: str
     stated: str
     truth: str
 
     def __str__(self) -> str:
-        return f"{self.place}: stated {self.stated}, but {self.truth}"
+        return f"{self.location}: stated {self.stated}, but {self.truth}"
 
 
 def evaluate(

@@ -1,8 +1,8 @@
-"""Check of the spines that flows cross, as a schedule states them.
+"""Verification of the spines that flows cross, as a schedule states them.
 
-A flow is what a task sends by one interface to a task on another node. By a hash it crosses the
-spine that is the first 8 bytes of SHA-256 of ``SEED/JOB/TASK/TASK/INTERFACE``, the smaller of its
-two tasks first, modulo the number of spines; tasks and interfaces count from 0.
+A flow is the traffic of a task by one interface to a task on another node. The hash of a flow is
+given by the first 8 bytes of SHA-256 of ``SEED/JOB/TASK/TASK/INTERFACE``, the smaller of its two
+tasks first, modulo the number of spines; tasks and interfaces count from 0.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ def check_paths(
 ) -> tuple[Violation, ...]:
     """Return every false statement about the spines of the flows of jobs.
 
-    Of each flow between racks with several uplinks, and of no other one, there is a spine that
-    exists: that of the scenario, or of the hash, or any where it may be chosen. A sprayed flow has
-    none.
+    A flow between racks with several uplinks, and no other one, has a spine that exists: the spine
+    of the scenario, or of the hash, or any one if it may be chosen. A sprayed flow has none.
 
     Parameters
     ----------
     scenario
-        Its document, with ``link_mbps`` of the cluster, and the ``algorithm`` of each job.
-    places
-        True by `check_places`.
+        Its document, with ``link_mbps`` of the cluster, and the ``algorithm`` of every job.
+    places, paths
+        Nodes of tasks, true by `check_places`, and the stated spines.
     chosen
-        Jobs whose spines were chosen, where they may be; all that are stated if None.
+        Jobs whose spines were chosen; None for all jobs with stated spines.
     """
     return tuple(_violations(scenario, places, paths, paths if chosen is None else chosen))
 
@@ -62,12 +61,13 @@ def _violations(
         elif sorted((task, n) for task, n, _ in flows) != [
             (task, n) for task, its in enumerate(stated) for n in range(len(its))
         ] or len(stated) != len(places[name]):
-            sent = pluralise(len(flows), "flow")
-            text = (
-                f"{pluralise(sum(map(len, stated)), 'spine')} of {pluralise(len(stated), 'task')}"
+            spines, tasks = (
+                pluralise(sum(map(len, stated)), "spine"),
+                pluralise(len(stated), "task"),
             )
-            wanted = f"{pluralise(len(places[name]), 'task')} with {sent} over spines"
-            yield Violation(f"paths.{name}", text, f"it has {wanted}, each with a spine")
+            sent, sending = pluralise(len(flows), "flow"), pluralise(len(places[name]), "task")
+            truth = f"it has {sending} with {sent} over spines, each with a spine"
+            yield Violation(f"paths.{name}", f"{spines} of {tasks}", truth)
         else:
             is_free = routing == "chosen" and (name in chosen or given is not None)
             for task, number, ends in flows:
@@ -83,7 +83,7 @@ def _violations(
 def _flows(
     tree: Tree, job: Document, nodes: Sequence[str], used: Counter[str]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the flows that cross spines: task, number of the interface, and both tasks as text."""
+    """Yield task, interface number, and both tasks as text, of the flows that cross spines."""
     rails = tree.rails_of(nodes, job["each"]["gpus"], used)
     if len(set(nodes)) > 1 and job["algorithm"] != "all-to-all":
         for sender in tree.senders(nodes, rails, job["algorithm"]):

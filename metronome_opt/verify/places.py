@@ -1,7 +1,6 @@
-"""Check of the places that a schedule states for the jobs of a scenario.
+"""Verification of the places that a schedule states for the jobs of a scenario.
 
-The scenario is its document, with the cluster in full: no code is shared with what reads it or
-places jobs.
+The scenario is a document with the cluster in full. No code is shared with readers or placement.
 """
 
 from __future__ import annotations
@@ -16,54 +15,55 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Violation
 
 Document = Mapping[str, Any]
+Places = Mapping[str, Sequence[str]]
 _RESOURCES = {"gpus": "GPUs", "cpu_millicores": "millicores", "memory_mib": "MiB of memory"}
 
 
 def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...]:
-    """Return every false statement of a schedule about where the jobs of a scenario run.
+    """Return every false statement of a schedule about the nodes of jobs.
 
-    Each job runs or waits, and has a node for each task; the nodes exist and have the resources
-    that their tasks need; nodes that the scenario states are kept; and from each task of the others
-    to the next one the network costs no more than the job tolerates.
+    Every job runs or waits, and has a node for each task; the nodes exist and have the resources
+    for their tasks; nodes that the scenario states are kept; and without stated nodes the network
+    cost from a task to the next one is tolerated by the job.
     """
-    if schedule.places is None:
-        return tuple(_unplaced_violations(schedule))
+    places = schedule.places
+    if places is None:
+        where = "jobs wait only where the others have places"
+        return tuple(Violation("waiting", quote(name), where) for name in schedule.waiting)
     return (
-        *_waiting_violations(scenario, schedule),
-        *_node_violations(scenario, schedule),
-        *_resource_violations(scenario, schedule.places),
-        *_cost_violations(scenario, schedule.places),
+        *_waiting_violations(scenario, schedule.waiting, places),
+        *_node_violations(scenario, schedule.waiting, places),
+        *_resource_violations(scenario, places),
+        *_cost_violations(scenario, places),
     )
 
 
-def _unplaced_violations(schedule: Schedule) -> Iterator[Violation]:
-    for name in schedule.waiting:
-        yield Violation("waiting", quote(name), "jobs wait only where the others have places")
-
-
-def _waiting_violations(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
-    """Yield jobs that cannot wait: unknown, named twice, placed, or with nodes of their own."""
+def _waiting_violations(
+    scenario: Document, waiting: Sequence[str], places: Places
+) -> Iterator[Violation]:
+    """Yield jobs that cannot wait: unknown, named twice, placed, or with stated nodes."""
     stated = {job["name"]: job["nodes"] for job in scenario["jobs"]}
-    for name, count in Counter(schedule.waiting).items():
+    for name, count in Counter(waiting).items():
         if name not in stated:
             yield Violation("waiting", quote(name), "no such job")
         elif count > 1:
             yield Violation("waiting", quote(name), f"it is named {count} times")
-        elif name in (schedule.places or ()):
+        elif name in places:
             yield Violation("waiting", quote(name), "it has a place, too")
         elif stated[name] is not None:
             yield Violation("waiting", quote(name), "the scenario states its nodes")
 
 
-def _node_violations(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
-    """Yield jobs without a place, and nodes that are not there or not theirs."""
-    places = schedule.places or {}
+def _node_violations(
+    scenario: Document, waiting: Sequence[str], places: Places
+) -> Iterator[Violation]:
+    """Yield jobs without places, unknown nodes, and other nodes than the stated ones."""
     jobs = {job["name"]: job for job in scenario["jobs"]}
     for name in (*sorted(places.keys() - jobs.keys()), *jobs):
         if name not in jobs:
             nodes_of = pluralise(len(places[name]), "node")
             yield Violation(f"places.{quote(name)}", nodes_of, "no such job")
-        elif name not in places and name not in schedule.waiting:
+        elif name not in places and name not in waiting:
             yield Violation(f"places.{name}", "nothing", "every job runs or waits")
     nodes = {node["name"] for node in scenario["cluster"]["nodes"]}
     for name, its in places.items():
@@ -79,10 +79,8 @@ def _node_violations(scenario: Document, schedule: Schedule) -> Iterator[Violati
                 yield Violation(f"places.{name}[{task}]", quote(node), truth)
 
 
-def _resource_violations(
-    scenario: Document, places: Mapping[str, Sequence[str]]
-) -> Iterator[Violation]:
-    """Yield nodes on which tasks need more than there is."""
+def _resource_violations(scenario: Document, places: Places) -> Iterator[Violation]:
+    """Yield nodes with fewer resources than their tasks need."""
     needed: dict[str, Counter[str]] = {kind: Counter() for kind in _RESOURCES}
     for job in scenario["jobs"]:
         for node in places.get(job["name"], ()):
@@ -96,14 +94,12 @@ def _resource_violations(
                 yield Violation("places", stated, f"it has {has:,}")
 
 
-def _cost_violations(
-    scenario: Document, places: Mapping[str, Sequence[str]]
-) -> Iterator[Violation]:
+def _cost_violations(scenario: Document, places: Places) -> Iterator[Violation]:
     """Yield jobs whose tasks the filter of Diktyo's plugin NetworkOverhead would reject."""
     costs = {(e["origin"], e["destination"]): e["cost"] for e in scenario["cluster"]["zone_costs"]}
     hosts = {node["name"]: node for node in scenario["cluster"]["nodes"]}
     region_of = {node["rack"]: node["region"] for node in hosts.values() if node["region"]}
-    regions: dict[tuple[str | None, str | None], int] = {}  # the most expensive way between them
+    regions: dict[tuple[str | None, str | None], int] = {}  # the largest cost between racks of them
     for (origin, destination), cost in costs.items():
         ends = region_of.get(origin), region_of.get(destination)
         regions[ends] = max(cost, regions.get(ends, 0))
@@ -124,7 +120,7 @@ def _cost(
     racks: Mapping[tuple[str | None, str | None], int],
     regions: Mapping[tuple[str | None, str | None], int],
 ) -> float | None:
-    """Return the cost from a node to another one; None where unknown, which is tolerated."""
+    """Return the cost between two nodes; None if unknown, which is tolerated."""
     if there["region"] is None and there["rack"] is None:
         return math.inf
     if (here["region"], here["rack"]) == (there["region"], there["rack"]):

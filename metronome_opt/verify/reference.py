@@ -1,6 +1,6 @@
-"""The places of one job in the empty cluster of which the best is the reference of its slowdown.
+"""The places of a single job in the empty cluster; the best one is the reference of its slowdown.
 
-`metronome_opt.scenario.reference` defines them; they are enumerated here from that text.
+`metronome_opt.scenario.reference` defines them; the enumeration here follows its text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _RESOURCES = ("gpus", "cpu_millicores", "memory_mib")
 
 
 class EmptyCluster:
-    """The places of single jobs in a cluster.
+    """Places of single jobs in an empty cluster.
 
     Parameters
     ----------
@@ -37,23 +37,25 @@ class EmptyCluster:
         self._known: dict[Any, list[Place]] = {}
 
     def places(self, job: Document) -> Sequence[Place]:
-        """Return the places of a job where a flow has 1 Mbit/s at least, equal ones once."""
-        each = tuple(job["each"][kind] for kind in _RESOURCES)
-        key = each, job["workers"], job["algorithm"]
+        """Return the different places of a job where a flow has 1 Mbit/s at least."""
+        needs = tuple(job["each"][kind] for kind in _RESOURCES)
+        key = needs, job["workers"], job["algorithm"]
         if key not in self._known:
             found = (
-                self._tree.place(nodes, each[0], job["algorithm"], Counter())
-                for nodes in dict.fromkeys(self._nodes(job["workers"], each))
+                self._tree.place(nodes, needs[0], job["algorithm"], Counter())
+                for nodes in dict.fromkeys(self._nodes(job["workers"], needs))
             )
             places = [entry[1] for entry in found if entry and entry[1].rate >= 1]
             if job["algorithm"] != "all-to-all" and self._is_single:
-                places = [each._replace(parts=1, rate=each.rate * each.parts) for each in places]
+                places = [
+                    place._replace(parts=1, rate=place.rate * place.parts) for place in places
+                ]
             self._known[key] = list(dict.fromkeys(places))
         return self._known[key]
 
-    def _nodes(self, tasks: int, each: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
-        """Yield the nodes of tasks at each place, in the order of the tree."""
-        holds = {name: self._holds(name, each, tasks) for name in self._home}
+    def _nodes(self, tasks: int, needs: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the nodes of tasks at every place, in the order of the tree."""
+        holds = {name: self._holds(name, needs, tasks) for name in self._home}
         usable = sorted((name for name in holds if holds[name]), key=self._home.__getitem__)
         areas: dict[str | None, list[str]] = {None: usable}
         for name in usable:
@@ -64,14 +66,14 @@ class EmptyCluster:
                 for counts in _counts(order, holds, tasks):
                     yield tuple(name for name in area for _ in range(counts.get(name, 0)))
 
-    def _holds(self, name: str, each: tuple[int, ...], tasks: int) -> int:
-        """Return how many tasks a node holds."""
+    def _holds(self, name: str, needs: tuple[int, ...], tasks: int) -> int:
+        """Return the number of tasks that a node can hold."""
         has = self._tree.nodes[name]["has"]
-        needed = zip(_RESOURCES, each, strict=True)
+        needed = zip(_RESOURCES, needs, strict=True)
         return min((has[kind] // amount for kind, amount in needed if amount), default=tasks)
 
     def _orders(self, area: Sequence[str], holds: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
-        """Yield nodes, given in the order of the tree, in three orders."""
+        """Yield nodes of an area in three orders."""
         fullest = sorted(area, key=lambda name: (-holds[name], -self._width[name]))
         yield tuple(fullest)
         yield tuple(sorted(area, key=lambda name: (-self._width[name], -holds[name])))
@@ -87,7 +89,7 @@ class EmptyCluster:
 def _counts(
     order: Sequence[str], holds: Mapping[str, int], tasks: int
 ) -> Iterator[Mapping[str, int]]:
-    """Yield the tasks of nodes: the first ones filled, then shared out to more and more of them."""
+    """Yield numbers of tasks by node: first nodes filled, then tasks shared among more nodes."""
     filled: dict[str, int] = {}
     for name in order:
         rest = tasks - sum(filled.values())
@@ -104,7 +106,7 @@ def _counts(
 
 
 def _shared_out(nodes: Sequence[str], holds: Mapping[str, int], tasks: int) -> Mapping[str, int]:
-    """Return the tasks of nodes that get one each in turn, until they hold no more."""
+    """Return numbers of tasks by node, dealt in turn to nodes with room."""
     counts: Counter[str] = Counter()
     while tasks:
         for name in nodes:

@@ -1,4 +1,4 @@
-"""Check of what proves that jobs cannot all keep slots, and of the weight that is left out."""
+"""Verification of refutations, and of the bound of the weight of ungated jobs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from metronome_opt.problem.schedule import Refutation, Schedule
 from metronome_opt.verify.evaluation import ScheduledJob, Violation
 
 MAX_STEPS = 20_000_000
-"""How long the proofs of a file may take to replay: `_Slots` counts the steps."""
+"""Largest number of steps to replay the proofs of a file; `_Slots` counts them."""
 NODE_STEPS = 200
-"""What a node takes besides looking at slots."""
+"""Steps of a node besides those for slots."""
 
 
 def refutation_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield the refutations that are false or not proved by what they state."""
+    """Yield refutations that are false or not proved by their statements."""
     jobs = {job.name: job for job in instance.jobs}
     traffic = _Traffic(instance, schedule.cushion_slots)
     steps = MAX_STEPS
@@ -78,7 +78,7 @@ class _Traffic:
         return loads, sum(loads.values(), Fraction(-self.capacities[link]))
 
     def violation(self, stated: Refutation) -> str | None:
-        """Return what is wrong with a refutation by a link."""
+        """Return the violation of a refutation by a link as text."""
         if stated.link not in self.capacities:
             return f"there is no link {quote(stated.link)}"
         loads, excess = self.excess(stated)
@@ -108,12 +108,12 @@ class _Traffic:
         return lengths[1:]
 
     def is_crowded(self, stated: Refutation) -> bool:
-        """Return whether the bursts of some jobs leave too few gaps to those of others.
+        """Return whether bursts of some jobs leave too few gaps to bursts of other jobs.
 
-        Bursts that take more than half of a link cannot meet. Those of periods that divide a window
-        take the same part of it each time, and long ones have to lie in what is left between them.
-        One that is shorter takes the place of one of those if it is too long for the rest. False as
-        well if it takes too long to see.
+        Bursts that take more than half of a link cannot meet. Bursts whose periods divide a window
+        take one part of every window, and long bursts must lie in the gaps between them. A shorter
+        burst takes the place of a long one if it is too long for the rest. False also after too
+        many steps.
         """
         bursts = [
             (self.instance.job(name).period, slots)
@@ -142,19 +142,19 @@ class _Traffic:
 
 
 class _Slots:
-    """Slots of jobs, and what those that are placed ask of their links.
+    """Slots of jobs, and the demand of the placed jobs on their links.
 
-    Jobs meet as they do at the least common multiple of what their period shares with those of the
-    others on their links (models/formulations/kept.md, Divisors), so slots count modulo that.
+    Jobs meet as at the least common multiple of the divisors that their period shares with others
+    on their links (models/formulations/kept.md, Divisors), so that slots count modulo that number.
 
     Attributes
     ----------
     jobs
         In the order of the instance.
     steps
-        How many more may be taken: one for each pair of jobs, for each slot in the period of each
-        burst and in the common multiple of each link; and at each node `NODE_STEPS`, and for each
-        burst one for each slot of the links of its job.
+        Steps that are left: one is taken for each pair of jobs, for each slot in the period of a
+        burst and in the common multiple of a link; at a node `NODE_STEPS`, and for each of its
+        bursts one for each slot of its links.
     """
 
     def __init__(self, traffic: _Traffic, names: Iterable[str], steps: int) -> None:
@@ -181,9 +181,9 @@ class _Slots:
         self._rates = list(map(_largest, self._patterns, self._moduli))
 
     def open_slots(self, index: int, *, first: bool) -> list[int]:
-        """Return the slots at which a job overloads no link beside those that are placed.
+        """Return the slots at which a job overloads no link beside the placed jobs.
 
-        If no job is fixed, all may be shifted together, and the first one is held at slot 0.
+        If no job is fixed, all may be shifted together, so that the first one stays at slot 0.
         """
         job, modulus = self.jobs[index], self._moduli[index]
         slots = list(range(modulus))
@@ -201,7 +201,7 @@ class _Slots:
         return slots
 
     def place(self, index: int, slot: int, sign: int = 1) -> None:
-        """Place a job at a slot, or with a sign of -1 take it from there."""
+        """Place a job at a slot, or with a sign of -1 remove it."""
         modulus = self._moduli[index]
         for link, flows in self.jobs[index].links.items():
             demand = self._demand[link]
@@ -210,7 +210,7 @@ class _Slots:
                     demand[t] += sign * flows * rate
 
     def count(self, index: int) -> bool:
-        """Count the steps that placing a job takes; return whether they may be taken."""
+        """Count the steps of placing a job; return whether they are allowed."""
         if self.steps < 0:
             return False
         job = self.jobs[index]
@@ -220,13 +220,13 @@ class _Slots:
 
 
 def _modulus(job: Job, jobs: Iterable[Job]) -> int:
-    """Return the least common multiple of what a period shares with those on common links."""
+    """Return the least common multiple of the divisors shared with jobs on common links."""
     others = (each for each in jobs if each is not job and each.links.keys() & job.links.keys())
     return math.lcm(*{math.gcd(job.period, other.period) for other in others})
 
 
 def _starts(full: Collection[int], length: int, modulus: int) -> set[int]:
-    """Return where a burst may not begin, or it would be in a slot that is full."""
+    """Return the starts at which a burst would be in a full slot."""
     starts: set[int] = set()
     before = max(full, default=0) - modulus
     for slot in sorted(full):
@@ -236,7 +236,7 @@ def _starts(full: Collection[int], length: int, modulus: int) -> set[int]:
 
 
 def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int]:
-    """Return the largest rate of what falls into each slot modulo a number."""
+    """Return the largest rate by slot modulo a number."""
     rates: dict[int, int] = {}
     for begin, length, rate in pattern:
         for slot in range(begin, begin + length):
@@ -245,8 +245,8 @@ def _largest(pattern: list[tuple[int, int, int]], modulus: int) -> dict[int, int
 
 
 def _tree_violation(slots: _Slots, branching: Sequence[int]) -> str | None:
-    """Return what is wrong with a search tree; None if it shows that jobs do not fit."""
-    # The jobs that are placed, each at the last of the slots that are left to it.
+    """Return the violation of a search tree as text; None if it proves that jobs do not fit."""
+    # The placed jobs, at the last of their remaining slots.
     path: list[tuple[int, list[int]]] = []
     for number, index in enumerate(branching):
         place = f"branching[{number}]"
@@ -264,7 +264,7 @@ def _tree_violation(slots: _Slots, branching: Sequence[int]) -> str | None:
 
 
 def _move_on(slots: _Slots, path: list[tuple[int, list[int]]]) -> None:
-    """Place the last job of a path; if no slots are left to it, the one above moves on instead."""
+    """Place the last job of a path; without slots for it, the job above moves on."""
     while path and not path[-1][1]:
         path.pop()
         if path:
@@ -275,11 +275,11 @@ def _move_on(slots: _Slots, path: list[tuple[int, list[int]]]) -> None:
         slots.place(index, left[-1])
 
 
-# ------------------------------------------------------------------ weight that is left out
+# ------------------------------------------------------------------ weight of ungated jobs
 
 
 def left_out_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield a bound of the weight that is left out if it is above that, or not proved."""
+    """Yield a bound of the weight of ungated jobs that is above it, or not proved."""
     bound = schedule.left_out_bound
     if bound is None:
         return
@@ -294,14 +294,14 @@ def left_out_violations(instance: Instance, schedule: Schedule) -> Iterator[Viol
 def is_left_out(
     instance: Instance, refutations: Iterable[Refutation], bound: int, cushion_slots: int
 ) -> bool:
-    """Return whether refutations, if true, show that jobs of some weight have to be left out.
+    """Return whether true refutations prove a bound of the weight of ungated jobs.
 
-    False as well if it takes too long to see.
+    False also after too many steps.
     """
     needs = _needs(instance, refutations, cushion_slots)
     weights = {job.name: job.weight for job in instance.jobs}
     steps = 0
-    # Depth first: the jobs that are left out, those that are not, and how many needs are met.
+    # Depth first: ungated jobs, gated jobs, and the number of needs that are met.
     todo: list[tuple[frozenset[str], frozenset[str], int]] = [(frozenset(), frozenset(), 0)]
     while todo:
         out, kept, met = todo.pop()
@@ -321,7 +321,7 @@ def is_left_out(
 
 
 class _Need(NamedTuple):
-    """Parts of jobs, and to how much those of the jobs that are left out must add up."""
+    """Parts of jobs, and the least sum of the parts of ungated jobs."""
 
     parts: dict[str, Fraction]
     least: Fraction

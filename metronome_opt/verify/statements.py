@@ -79,7 +79,7 @@ def _offset_violations(instance: Instance, schedule: Schedule) -> Iterator[Viola
             yield Violation(f"objectives.{name}", _format(stated), f"it is {_format(truth[name])}")
     wrong = list(_bound_violations(schedule, truth))
     yield from wrong
-    if not any(violation.place == "lower_bound" for violation in wrong):
+    if not any(violation.location == "lower_bound" for violation in wrong):
         yield from _refuted_bound(instance, schedule)
 
 

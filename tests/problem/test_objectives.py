@@ -9,7 +9,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import (
     BY_NAME,
-    MIXTURE,
+    WEIGHTED_SUM,
     check_names,
     find_objective,
     format_number,
@@ -44,7 +44,7 @@ def test_only_0_is_written_as_0() -> None:
     assert [format_number(v) for v in (Fraction(0), Fraction(1, 20), None)] == ["0.0", "0.1", "-"]
 
 
-@pytest.mark.parametrize("name", ["slowdown", MIXTURE, "speed"])
+@pytest.mark.parametrize("name", ["slowdown", WEIGHTED_SUM, "speed"])
 def test_some_names_stand_in_no_list(name: str) -> None:
     with pytest.raises(InputError, match=r"is simulated|is not known"):
         check_names(["contention", name])

@@ -166,5 +166,5 @@ def test_true_gated_jobs_never_overload_links(
     stated = {"stretch_limit": limit, "gated": gated, "cushion_slots": cushion_slots}
     schedule = builders.schedule("random", offsets, stretch=stretch, **stated)
     faults = verify_schedule(problem, schedule)
-    assert {fault.place for fault in faults} <= {"gated"}
+    assert {fault.location for fault in faults} <= {"gated"}
     assert {fault.stated.rpartition(" ")[2] for fault in faults} == overloaded

@@ -41,7 +41,7 @@ TRUE: dict[str, Any] = {
 
 def places(**changes: Any) -> list[str]:
     """Return the places of the false statements in the true schedule with `changes`."""
-    return [fault.place for fault in verify_schedule(PAIR, Schedule(**{**TRUE, **changes}))]
+    return [fault.location for fault in verify_schedule(PAIR, Schedule(**{**TRUE, **changes}))]
 
 
 def test_true_schedule_has_no_violation() -> None:
@@ -140,7 +140,7 @@ def test_statements_include_cushion(
     slots: int, changes: dict[str, Any], expected: list[str]
 ) -> None:
     fields = {**TRUE, "stretch": {}, **changes, "cushion_slots": slots}
-    assert [fault.place for fault in verify_schedule(SPACED, Schedule(**fields))] == expected
+    assert [fault.location for fault in verify_schedule(SPACED, Schedule(**fields))] == expected
 
 
 def test_bound_is_not_refuted_where_jobs_must_be_stretched() -> None:
@@ -180,7 +180,7 @@ SPREAD_TRUE: dict[str, Any] = {
 )
 def test_bound_of_cushion_is_upper_bound(changes: dict[str, Any], expected: list[str]) -> None:
     stated = Schedule(**{**SPREAD_TRUE, **changes})
-    assert [fault.place for fault in verify_schedule(SPREAD, stated)] == expected
+    assert [fault.location for fault in verify_schedule(SPREAD, stated)] == expected
 
 
 def test_unlimited_cushion_has_no_bound() -> None:

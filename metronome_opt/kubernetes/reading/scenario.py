@@ -53,7 +53,7 @@ class ImportedCluster:
     def text(self, suffix: str = ".yaml") -> str:
         """Return a file: JSON, or YAML with the notes as comments before it."""
         if suffix == ".json":
-            return dump_document(self.document, spread=["nodes", "racks", "links", "jobs"])
+            return dump_document(self.document, one_per_line=["nodes", "racks", "links", "jobs"])
         header = "\n".join(["Read from a cluster.", *(f"- {note}" for note in self.notes)])
         return dump_objects([self.document], header, compact=True)
 

@@ -210,7 +210,9 @@ class Store:
 
 def _write(path: Path, state: ClusterState) -> None:
     """Write a snapshot; when this returns it is on the disk, whole."""
-    raw = dump_document(snapshot_of(state).model_dump(mode="json"), spread=["claims"]).encode()
+    raw = dump_document(
+        snapshot_of(state).model_dump(mode="json"), one_per_line=["claims"]
+    ).encode()
     if len(raw) > _MAX_BYTES:
         raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
     with staged(path) as temporary, temporary.open("wb") as stream:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import CUSHION, MIXTURE, find_objective, normal, traffic
+from metronome_opt.problem.objectives import CUSHION, WEIGHTED_SUM, find_objective, normal, traffic
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments, interrupt_stops
@@ -74,7 +74,7 @@ class _AtPeriods:
         # Levels that are not proved may have improved with later ones.
         self._solution.levels = [
             level
-            if level.proved or level.name == MIXTURE
+            if level.proved or level.name == WEIGHTED_SUM
             else replace(level, value=self._value(level.name))
             for level in self._solution.levels
         ]
@@ -214,11 +214,11 @@ class _AtPeriods:
         if layered:
             proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
         if not by_solver:
-            proved = self._over_groups(MIXTURE)
+            proved = self._over_groups(WEIGHTED_SUM)
         total = sum(
             (price * (self._value(name) or 0) for name, price in self._mixture.items()), Fraction(0)
         )
-        self._solution.levels.append(Level(MIXTURE, total, proved))
+        self._solution.levels.append(Level(WEIGHTED_SUM, total, proved))
 
     # ---------------------------------------------------------------- groups of jobs
 

@@ -86,7 +86,7 @@ def test_delay_is_stated_and_checked() -> None:
     assert minimum(NESTED).schedule.objectives["delay"] == delay
     wrong = {**result.schedule.objectives, "delay": delay + 1}
     (fault,) = verify_schedule(NESTED, result.schedule.model_copy(update={"objectives": wrong}))
-    assert fault.place == "objectives.delay"
+    assert fault.location == "objectives.delay"
 
 
 @pytest.mark.slow

@@ -277,5 +277,5 @@ def test_bound_is_proved_to_its_last_digit(instance: Instance) -> None:
             objectives={"slowdown": None},
             **stated,
         )
-        places = [fault.place for fault in verify_schedule(instance, claim)]
+        places = [fault.location for fault in verify_schedule(instance, claim)]
         assert [place for place in places if place != "objectives"] == expected

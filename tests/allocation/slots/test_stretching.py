@@ -95,7 +95,7 @@ def test_stretch_limit_allows_more_and_is_stated() -> None:
     assert verify_schedule(UNEVEN, Schedule.from_dict(document)) == ()
     del document["stretch_limit"]
     faults = verify_schedule(UNEVEN, Schedule.from_dict(document))
-    assert {fault.place for fault in faults} == {
+    assert {fault.location for fault in faults} == {
         f"stretch.{name}" for name, slots in result.stretch.items() if slots
     }
 
