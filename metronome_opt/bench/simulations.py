@@ -267,7 +267,7 @@ def check_own(
             raise InputError(
                 "holds simulations under other conditions "
                 f"({other} was {quote(then[other])}, now it is {quote(now[other])}); "
-                "give the same --set, or name another --output"
+                "give the same --conditions, or name another --output"
             )
 
 

@@ -48,11 +48,34 @@ class Group(typer.core.TyperGroup):
             formatter.write_dl([(name, self.summary(name)) for name in self.list_commands(ctx)])
 
 
+# Options of the release before; they stay for one more.
+OLD_OPTIONS = {
+    "--capacity": "--link-capacity",
+    "--down": "--cordon",
+    "--jobs": "--processes",
+    "--move-cost": "--migration-cost",
+    "--node-patience": "--node-timeout",
+    "--patience": "--bind-timeout",
+    "--policy": "--policies",
+    "--seeds": "--replications",
+    "--set": "--conditions",
+    "--sharing": "--network",
+    "--take": "--apply-schedule",
+    "--tolerance": "--max-loss",
+    "--up": "--uncordon",
+    "--workers": "--threads",
+}
+
+
 class Command(typer.core.TyperCommand):
-    """A command that refuses to be given an option twice, unless it collects the values."""
+    """A command that knows old names of options, and refuses an option that is given twice.
+
+    Options that collect values may be given several times.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; a usage error for an option whose first value would be lost."""
+        args = self._in_new_names(args)
         given = list(args)
         rest: list[str] = super().parse_args(ctx, args)
         values, _, order = self.make_parser(ctx).parse_args(given)
@@ -64,6 +87,17 @@ class Command(typer.core.TyperCommand):
                 said = f"given more than once{last}; give it once"
                 raise typer.BadParameter(said, ctx=ctx, param=option)
         return rest
+
+    def _in_new_names(self, args: list[str]) -> list[str]:
+        """Return arguments with the new names of options where the command has lost the old."""
+        known = {name for option in self.params for name in option.opts}
+        renamed = []
+        for arg in args:
+            name, equals, value = arg.partition("=")
+            new = OLD_OPTIONS.get(name)
+            is_old = new in known and name not in known
+            renamed.append(f"{new}{equals}{value}" if is_old else arg)
+        return renamed
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -44,8 +44,8 @@ def run(
             "own, a function of one Search.",
         ),
     ] = ["auto"],  # noqa: B006 (it is only read)
-    seeds: Annotated[
-        int, typer.Option(min=1, help="0, 1, ... for solvers that take one; the others run once.")
+    replications: Annotated[
+        int, typer.Option(min=1, help="Number of seeds, 0, 1, ...; solvers without one run once.")
     ] = 1,
     time_limit: Annotated[
         float | None,
@@ -56,7 +56,7 @@ def run(
         ),
     ] = None,
     split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",
-    workers: Annotated[
+    threads: Annotated[
         int | None,
         typer.Option(
             min=1,
@@ -101,15 +101,15 @@ def run(
 
     chosen = [find_solver(name) for name in _names(solvers)]
     members = _members(",".join(suite), split)
-    if workers is None:
+    if threads is None:
         one_by_one = dask is None and processes in (None, 1)
-        workers = (os.cpu_count() or 1) if one_by_one else 1
+        threads = (os.cpu_count() or 1) if one_by_one else 1
 
     def limits(member: Member) -> Limits:
         limit = member.time_limit_s if time_limit is None else time_limit
         return Limits(limit, memory_limit)
 
-    cases = plan(members, chosen, seeds=seeds, limits=limits, workers=workers)
+    cases = plan(members, chosen, seeds=replications, limits=limits, workers=threads)
     with Journal(output, SolverRecord, resume=resume) as file:
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):

@@ -36,13 +36,13 @@ def controller(
         str | None,
         typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
     ] = None,
-    patience: Annotated[
+    bind_timeout: Annotated[
         float,
         typer.Option(
             min=1, metavar="S", help="Restart a gang with a pod that is not bound after S seconds."
         ),
     ] = 60.0,
-    node_patience: Annotated[
+    node_timeout: Annotated[
         float,
         typer.Option(min=1, metavar="S", help="Restart gangs of a node not ready for S seconds."),
     ] = 300.0,
@@ -104,8 +104,8 @@ def controller(
             store.state,
             live,
             namespace=namespace,
-            patience_s=patience,
-            node_patience_s=node_patience,
+            patience_s=bind_timeout,
+            node_patience_s=node_timeout,
         )
         watch(client, where, changed, stop)
         run(

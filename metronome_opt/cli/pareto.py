@@ -48,10 +48,8 @@ def pareto(
     threads: options.Threads = None,
     network: options.Network = None,
     max_loss: options.MaxLoss = None,
-    tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     as_json: options.Json = False,
-    sharing: options.Sharing = None,
 ) -> int:
     """Find the Pareto front of FILE for two objectives.
 
@@ -77,8 +75,8 @@ def pareto(
                 time_limit=time_limit,
                 seed=seed,
                 threads=threads,
-                network=options.network_of(network, sharing),
-                max_loss=options.max_loss_of(max_loss, tolerance),
+                network=network,
+                max_loss=max_loss,
                 cushion_slots=cushion_slots,
                 callback=callback,
             )

@@ -46,24 +46,24 @@ def place(
             help="Remove a job first, with all its claims; it stays if JOB finds no place.",
         ),
     ] = None,
-    down: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="A node takes no more tasks.")
-    ] = None,
-    up: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="A node takes tasks again.")
-    ] = None,
-    capacity: Annotated[
+    cordon: Annotated[
         list[str] | None,
-        typer.Option(metavar="LINK=MBPS", help="A link carries so much; 0 if it failed."),
+        typer.Option(metavar="NODE", help="Cordon a node: it takes no more tasks."),
     ] = None,
-    take: Annotated[
+    uncordon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Uncordon a node: it takes tasks again."),
+    ] = None,
+    link_capacity: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LINK=MBPS", help="Set a link's capacity; 0: failed."),
+    ] = None,
+    apply_schedule: Annotated[
         Path | None,
-        typer.Option(
-            metavar="SCHEDULE", help="Running jobs get the slots of it, solved for STATE."
-        ),
+        typer.Option(metavar="SCHEDULE", help="Apply a schedule of STATE to the running jobs."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Find the place, reserve none.")
+        bool, typer.Option("--dry-run", help="Find a placement without reserving it.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -88,10 +88,12 @@ def place(
     """
     from metronome_opt.kubernetes.state.store import Store
 
-    changes = _changes_of(down or (), up or (), capacity or ())
+    changes = _changes_of(cordon or (), uncordon or (), link_capacity or ())
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
-    _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
+    _check_alone(
+        job is not None, cluster is not None or bool(changes), remove, apply_schedule, dry_run
+    )
     options.check_outputs(plot, claims)
     new = None
     if cluster is not None:
@@ -101,11 +103,11 @@ def place(
         before = store.state.sequence
         gang = _read_gang(store.state, state, job, remove, changes)
         for change in changes:
-            typer.echo(_apply(store.state, change), err=True)
+            typer.echo(_apply_change(store.state, change), err=True)
         if gang is None:
             placed = True
-            if take is not None:
-                _take(store.state, take)
+            if apply_schedule is not None:
+                _apply_schedule(store.state, apply_schedule)
             if remove is not None:
                 _remove(store.state, remove)
             _print_state(store.state, as_json=as_json)
@@ -125,43 +127,47 @@ def place(
 
 
 def _check_alone(
-    has_job: bool, is_changed: bool, remove: str | None, take: Path | None, dry_run: bool
+    has_job: bool, is_changed: bool, remove: str | None, schedule: Path | None, dry_run: bool
 ) -> None:
     """Refuse options that stand alone beside others."""
-    if take is not None and (has_job or is_changed or remove is not None):
-        raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
+    if schedule is not None and (has_job or is_changed or remove is not None):
+        raise InputError(
+            "--apply-schedule: is for a STATE that stays as it is; do all else before or after"
+        )
     if dry_run and (not has_job or is_changed):
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
 
 
-def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
+def _changes_of(
+    cordoned: Iterable[str], uncordoned: Iterable[str], capacities: Iterable[str]
+) -> list[Change]:
     """Return the changes of nodes and links that options name."""
     from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
 
-    both = sorted(set(down) & set(up))
+    both = sorted(set(cordoned) & set(uncordoned))
     if both:
-        raise InputError(f"--down, --up: node {quote(both[0])} is named in both")
+        raise InputError(f"--cordon, --uncordon: node {quote(both[0])} is named in both")
     rates: dict[str, int] = {}
-    for option in capacity:
+    for option in capacities:
         link, _, rate = option.rpartition("=")
         if not link or not (rate.isascii() and rate.isdigit() and len(rate) < 20):
             raise InputError(
-                f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
+                f"--link-capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
             )
         if rates.setdefault(link, int(rate)) != int(rate):
             raise InputError(
-                f"--capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
+                f"--link-capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
                 "give one of the two"
             )
     changes: list[Change] = [
         CapacityChanged(link=link, capacity=rate) for link, rate in rates.items()
     ]
-    changes += [NodeChanged(node=node, up=False) for node in down]
-    changes += [NodeChanged(node=node, up=True) for node in up]
+    changes += [NodeChanged(node=node, up=False) for node in cordoned]
+    changes += [NodeChanged(node=node, up=True) for node in uncordoned]
     return changes
 
 
-def _apply(state: ClusterState, change: Change) -> str:
+def _apply_change(state: ClusterState, change: Change) -> str:
     """Apply a change, and return in one line what it is and which jobs it concerns."""
     if change.event == "capacity":
         state.set_capacity(change.link, change.capacity)
@@ -264,8 +270,8 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
     options.wrote(path)
 
 
-def _take(state: ClusterState, path: Path) -> None:
-    """Let running jobs have the slots of a schedule, and print so."""
+def _apply_schedule(state: ClusterState, path: Path) -> None:
+    """Apply a schedule to running jobs, and print that."""
     from metronome_opt.kubernetes.state.scenario import take_over
     from metronome_opt.problem.schedule import read_schedule
 

@@ -33,7 +33,7 @@ def simulate(
             "state.",
         ),
     ],
-    policy: Annotated[
+    policies: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAMES",
@@ -53,15 +53,15 @@ def simulate(
             show_default="none",
         ),
     ] = None,
-    seeds: Annotated[
+    replications: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="How many: 0, 1, ...",
+            help="Number of replications of each cell, with the seeds 0, 1, ...",
             show_default="those of the study; 1 of a scenario that nothing disturbs",
         ),
     ] = None,
-    jobs: Annotated[
+    processes: Annotated[
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
     output: options.ResultsFolder = Path("simulation"),
@@ -72,10 +72,9 @@ def simulate(
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
     memory_limit: options.MemoryLimit = 4096,
-    changes: Annotated[
+    conditions: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
             metavar="NAME=VALUE,...",
             help="Conditions that replace those of the study: jitter=0.05,sharing=strict.",
             show_default="none",
@@ -128,21 +127,25 @@ def simulate(
     study = _study(scenario)
     if trace is not None:
         study = study.of_trace(str(trace))
-    policies = _policies(study, policy)
+    chosen_policies = _policies(study, policies)
     with error_context("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
-    overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
+    overrides = {
+        name: read_value(text) for name, text in read_pairs("--conditions", conditions).items()
+    }
     if network is not None:
         if "sharing" in overrides:
-            raise InputError("--network: conflicts with sharing of --set; give one of the two")
+            raise InputError(
+                "--network: conflicts with sharing of --conditions; give one of the two"
+            )
         overrides["sharing"] = network
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
-    with error_context("--set"):
+    with error_context("--conditions"):
         cases = plan(
             study,
             chosen,
-            policies,
-            seeds=seeds,
+            chosen_policies,
+            seeds=replications,
             limits=limits,
             overrides=overrides,
             bounded=bound,
@@ -158,7 +161,7 @@ def simulate(
         if len(left) < len(cases):
             held = len(cases) - len(left)
             note(f"{output}: {held:,} of {pluralise(len(cases), 'simulation')} recorded already")
-        interrupted = _run(left, file, jobs or os.cpu_count() or 1)
+        interrupted = _run(left, file, processes or os.cpu_count() or 1)
         records = in_order(file.records, study)
         written = [output / FILE, *_write(records, output)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
@@ -209,8 +212,8 @@ def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
         return study.policies
     names = read_names(typed)
     if not names:
-        raise InputError(f"--policy: {quote(','.join(typed))} names none")
-    with error_context("--policy"):
+        raise InputError(f"--policies: {quote(','.join(typed))} names none")
+    with error_context("--policies"):
         for name in names:
             check_policy(name)
     return names

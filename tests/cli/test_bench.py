@@ -37,7 +37,7 @@ def checkout(two: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.usefixtures("checkout")
 def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
-    line = "bench run --suite easy --seeds 2 --workers 1 --solvers"
+    line = "bench run --suite easy --replications 2 --workers 1 --solvers"
     assert metronome(f"{line} greedy,random") == 0
     out, error = capsys.readouterr()
     assert "3 records of contention added (3 schedule)" in out
