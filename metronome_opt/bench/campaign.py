@@ -5,6 +5,7 @@ Tasks run in processes of this machine, or on the workers of a Dask cluster.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import Limits, TaskOutcome, run_task
+from metronome_opt.bench.process import Limits, Task, TaskOutcome, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import FrozenMap, NonNegative, Positive
@@ -118,19 +119,19 @@ class Case(Generic[R]):
         The fields of its record that are known before it runs, but for its limits.
     limits
         Bounds on its time and memory.
-    worker, packages
-        See `run_task`.
-    document
-        Returns the work for a child process; an `InputError` if there is none.
+    task
+        Returns the work of a child process, which must be picklable; raises an `InputError` if
+        there is none.
     results
         Returns the other fields of its record from an outcome.
+    packages
+        Distributions whose versions are recorded.
     """
 
     kind: type[R]
     fields: Mapping[str, Any]
     limits: Limits
-    worker: str
-    document: Callable[[], dict[str, Any]]
+    task: Callable[[], Task]
     results: Callable[[TaskOutcome], Mapping[str, Any]]
     packages: tuple[str, ...] = ()
 
@@ -245,8 +246,9 @@ class Pool:
     def submit(self, case: Case[Any]) -> Future[TaskOutcome]:
         """Start a case; a `MetronomeError` if the executor is gone."""
         self.check()
-        work = case.worker, case.document(), case.limits, case.packages
-        return self.executor.submit(run_task, *work, self.stop)
+        # Pickled here: the worker of a cluster need not import what only the child does.
+        task = pickle.dumps(case.task())
+        return self.executor.submit(run_task, task, case.limits, case.packages, self.stop)
 
     def check(self) -> None:
         """Raise a `MetronomeError` if the executor is gone."""

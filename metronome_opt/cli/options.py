@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,7 +58,6 @@ NETWORKS = (
     "strict by priority, or gated jobs first."
 )
 Network = Annotated[str | None, typer.Option(help=NETWORKS, show_default="that of FILE")]
-Sharing = Annotated[str | None, typer.Option("--sharing", hidden=True)]
 MaxLoss = Annotated[
     str | None,
     typer.Option(
@@ -67,7 +66,6 @@ MaxLoss = Annotated[
         show_default="2%",
     ),
 ]
-Tolerance = Annotated[str | None, typer.Option("--tolerance", hidden=True)]
 StretchLimit = Annotated[
     str | None,
     typer.Option(
@@ -85,29 +83,11 @@ Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
 NAMESPACE = "default"
 
-T = TypeVar("T")
-
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
 
 
 # ------------------------------------------------------------------ what is typed
-
-
-def network_of(network: T | None, sharing: T | None) -> T | None:
-    """Return the network, by either of its options."""
-    return _renamed("--network", network, "--sharing", sharing)
-
-
-def max_loss_of(max_loss: str | None, tolerance: str | None) -> str | None:
-    """Return the largest loss, by either of its options."""
-    return _renamed("--max-loss", max_loss, "--tolerance", tolerance)
-
-
-def _renamed(name: str, value: T | None, old: str, old_value: T | None) -> T | None:
-    if value is not None and old_value is not None:
-        raise InputError(f"{old}: is the old name of {name}; give one of the two")
-    return old_value if value is None else value
 
 
 def read_names(typed: Sequence[str]) -> list[str]:
