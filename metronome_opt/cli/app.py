@@ -18,7 +18,7 @@ COMMANDS = {
     "allocate": "Choose where jobs run, which are gated and when they send.",
     "solve": "Choose time slots at given places: an exact problem with value, bound and gap.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
-    "fit": "Decide whether all jobs of FILE can keep slots.",
+    "fit": "Test whether all jobs of FILE can be gated.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies.",
     "place": "Place all tasks of JOB in a cluster, or none.",
@@ -146,7 +146,7 @@ _STYLE: dict[str, Any] = {
 app = typer.Typer(
     name="metronome",
     cls=_Commands,
-    help="Decide when periodic training jobs may burst, so that they share links in peace.",
+    help="Schedule the traffic of periodic training jobs on shared links.",
     **_STYLE,
 )
 
