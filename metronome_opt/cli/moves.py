@@ -1,4 +1,4 @@
-"""Migrations of running jobs, which ``metronome allocate --move-cost`` chooses."""
+"""Migrations of running jobs, which ``metronome allocate --migration-cost`` chooses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Moves:
         """Read the state of a cluster, and choose the migrations that pay."""
         if not folder.is_dir():
             raise InputError(
-                f"--move-cost: {folder} is no folder of a cluster's state; leave it out"
+                f"--migration-cost: {folder} is no folder of a cluster's state; leave it out"
             )
         return cls(*read_moved(folder, cost_s, time.time()), cost_s)
 

@@ -244,7 +244,7 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     }
     Path("four.yaml").write_text(yaml.safe_dump(document))
     assert metronome("place state --cluster four.yaml --with-jobs") == 0
-    solve = "allocate state --time-limit 2 --output s.json --move-cost"
+    solve = "allocate state --time-limit 2 --output s.json --migration-cost"
     assert "no move pays (jobs that state no iterations stay)" in printed(capsys, f"{solve} 600")
     assert read_schedule("s.json").places is None
     lines = printed(capsys, f"{solve} 60")
@@ -266,5 +266,5 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
     assert "no move pays" in "\n".join(printed(capsys, f"{solve} 50"))
     assert "metronome" in "".join(printed(capsys, "simulate state --policies metronome"))
-    said = "--move-cost: four.yaml is no folder of a cluster's state; leave it out"
-    assert said in error_of(capsys, "allocate four.yaml --move-cost 60")
+    said = "--migration-cost: four.yaml is no folder of a cluster's state; leave it out"
+    assert said in error_of(capsys, "allocate four.yaml --migration-cost 60")
