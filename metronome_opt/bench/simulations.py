@@ -139,15 +139,15 @@ def run_simulation(
     send(
         "end",
         runtime_s=round(time.perf_counter() - begin, 6),
-        jobs=columns_of(run.jobs),
-        links=columns_of(run.links),
+        jobs=to_columns(run.jobs),
+        links=to_columns(run.links),
         makespan_s=float(run.makespan_s),
         events=int(run.events),
         bound=run.bound,
     )
 
 
-def columns_of(frame: pd.DataFrame) -> dict[str, list[Any]]:
+def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
     """Return a table as a list for each column, None for what is not known."""
     return {
         str(name): [None if value != value else value for value in column.tolist()]
@@ -289,7 +289,7 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
         raise InputError(explain(error)) from None
 
 
-def check_own(
+def check_records(
     records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
 ) -> None:
     """Refuse records that cannot be reported together with those of a campaign.
@@ -376,12 +376,12 @@ def read_value(text: str) -> int | float | str | bool | None:
 # ------------------------------------------------------------------ records
 
 
-def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
+def keep_latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
     """Return the last record of each simulation, which is the one that counts."""
     return list({record.key: record for record in records}.values())
 
 
-def in_order(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
+def sort_records(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
     """Return the last record of each simulation, sorted by cell, policy and seed.
 
     Cells and policies come in the order of the study, then others in that of the alphabet.
@@ -394,4 +394,4 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
         policy = policies.get(record.policy, len(policies)), record.policy
         return *cell, *policy, record.seed
 
-    return sorted(latest(records), key=rank)
+    return sorted(keep_latest(records), key=rank)

@@ -240,7 +240,7 @@ def _place(
 def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
     """Draw iteration times of the jobs of a state without and with one more, and where they run."""
     from metronome_opt.kubernetes.state.placement import iterations_ms
-    from metronome_opt.output.tables import on_nodes
+    from metronome_opt.output.tables import format_nodes
     from metronome_opt.plot import plot_placements, save_figure
 
     name, without = decision.asked.name, iterations_ms(state)
@@ -250,7 +250,7 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
         f"without {name}": {**without, name: decision.alone_ms},
         f"with {name}": {**without, **changed, name: decision.expected_ms},
     }
-    where = {job: f"{job}\n{on_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
+    where = {job: f"{job}\n{format_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
     save_figure(plot_placements(times, labels=where), path)
     options.wrote(path)
 
@@ -315,13 +315,12 @@ def _document(
 
 
 def _print_place(state: ClusterState, decision: PlacementDecision, *, reserved: bool) -> None:
-    from metronome_opt.output.tables import on_nodes, spines_text
+    from metronome_opt.output.tables import format_nodes, spines_text
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
-    typer.echo(
-        f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
-        f"{pluralise(decision.placement.racks, 'rack')}"
-    )
+    placed = "placed" if reserved else "would be placed"
+    racks = pluralise(decision.placement.racks, "rack")
+    typer.echo(f"{claim.job}: {placed} on {format_nodes(claim.nodes)}; {racks}")
     why = decision.why_slower
     longer = f" instead of {decision.best_ms:.0f}: {why}" if why else ""
     typer.echo(f"iteration {decision.expected_ms:.0f} ms{longer}")

@@ -113,12 +113,12 @@ def simulate(
     from metronome_opt.bench.simulations import (
         FILE,
         SimulationRecord,
-        check_own,
+        check_records,
         check_scenarios,
         choose_cells,
-        in_order,
         plan,
         read_value,
+        sort_records,
     )
     from metronome_opt.bench.studies import summarise
     from metronome_opt.files.documents import make_folder
@@ -156,13 +156,13 @@ def simulate(
     make_folder(output)
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
         with error_context(str(output)):
-            check_own(file.records, study, overrides)
+            check_records(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
             held = len(cases) - len(left)
             note(f"{output}: {held:,} of {pluralise(len(cases), 'simulation')} recorded already")
         interrupted = _run(left, file, processes or os.cpu_count() or 1)
-        records = in_order(file.records, study)
+        records = sort_records(file.records, study)
         written = [output / FILE, *_write(records, output)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from metronome_opt.output.tables import MAX_NODES, on_nodes, plain_table
+from metronome_opt.output.tables import MAX_NODES, format_nodes, plain_table
 from metronome_opt.problem.objectives import format_share
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _jobs_table(state: ClusterState) -> Table:
             str(len({hosts[node].rack for node in claim.nodes})),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
-            on_nodes(claim.nodes, MAX_NODES),
+            format_nodes(claim.nodes, MAX_NODES),
         )
         for job, claim in state.claims.items()
     ]

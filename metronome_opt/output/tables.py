@@ -72,7 +72,7 @@ def plain_table(
     return table
 
 
-def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
+def format_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
     """Return the nodes of a job with the number of its tasks, of many only the first ones.
 
     Parameters
@@ -87,12 +87,12 @@ def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
     return first_few(named, len(named) if limit is None else limit)
 
 
-def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
+def nodes_by_job(placed: Deployment | None) -> dict[str, str]:
     """Return the first nodes of each job that has tasks; nothing where nodes are not known."""
     nodes: dict[str, list[str]] = {}
     for task in placed.tasks if placed else ():
         nodes.setdefault(task.job, []).append(task.node)
-    return {job: on_nodes(its, MAX_NODES) for job, its in nodes.items()}
+    return {job: format_nodes(its, MAX_NODES) for job, its in nodes.items()}
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
@@ -122,7 +122,7 @@ def traffic_table(problem: PlacedInstance) -> Table:
 
     Iterations are exact and isolated; periods are rounded to slots.
     """
-    where, slot_ms = where_jobs_run(problem.placed), problem.instance.slot_ms
+    where, slot_ms = nodes_by_job(problem.placed), problem.instance.slot_ms
     rows = [
         (
             job.name,
@@ -172,7 +172,7 @@ def jobs_table(
     Table
         Its columns are those of `jobs_legend`.
     """
-    where, paths, classes = where_jobs_run(placed), schedule.paths, schedule.classes
+    where, paths, classes = nodes_by_job(placed), schedule.paths, schedule.classes
     gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
 
     def number(by_job: Mapping[str, Fraction]) -> Callable[[Job], str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from metronome_opt.bench.process import Send
-from metronome_opt.bench.simulations import columns_of
+from metronome_opt.bench.simulations import to_columns
 from metronome_opt.scenario import Scenario
 
 # The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
@@ -129,8 +129,8 @@ def simulated(send: Send, scenario: Scenario, seed: int) -> None:
     send(
         "end",
         runtime_s=0.25,
-        jobs=columns_of(jobs),
-        links=columns_of(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
+        jobs=to_columns(jobs),
+        links=to_columns(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
         makespan_s=max(times),
         events=7,
         notes=["fake"],

@@ -122,7 +122,7 @@ def timeline_entries(instance: Instance, link: Link) -> list[Artist]:
 
 
 def _capacity_entry(megabits: float) -> Line2D:
-    return Line2D([], [], **_CAPACITY, label=f"capacity {style.gigabits(megabits)}")
+    return Line2D([], [], **_CAPACITY, label=f"capacity {style.format_gbps(megabits)}")
 
 
 def _prepare_axes(axes: Axes, times: Sequence[float], highest: float, capacity: float) -> None:
@@ -258,7 +258,7 @@ def plot_link(
         raise InputError("traces: there are none; name at least one policy")
     if not start_ms < end_ms:
         raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
-    policies = style.in_order(traces)
+    policies = style.sort_policies(traces)
     rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
     jobs = sorted({str(job) for each in rates.values() for job in each.columns})
     labels = [style.shorten(job) for job in jobs]
