@@ -317,14 +317,14 @@ def split_sections(frame: pd.DataFrame) -> tuple[Section, ...]:
     """
     whole = make_section(frame)
     settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
-    parts = {setting.title(settings): [setting] for setting in settings}
+    parts = [(setting.title(settings), [setting]) for setting in settings]
     for split in dict.fromkeys(setting.split for setting in settings):
         of_split = [setting for setting in settings if setting.split == split]
         if len(of_split) > 1:
-            parts["all suites" if split == "test" else f"all, split {split}"] = of_split
+            parts.append(("all suites" if split == "test" else f"all, split {split}", of_split))
     return tuple(
         replace(whole.select(p for p in whole.problems if p.setting in chosen), title=title)
-        for title, chosen in parts.items()
+        for title, chosen in parts
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.bench.solver_runs import read_records
-from metronome_opt.bench.suites import SUITES
 from metronome_opt.problem.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
@@ -21,9 +20,9 @@ from tests.running import wait_until
 @pytest.fixture
 def checkout(two: Path) -> Path:
     """Return the working directory with suites `easy` and `hard`, and folders of instances."""
-    write_suite(two / SUITES / "hard", [(hard_instance(), "test")])
+    write_suite(two / "hard", [(hard_instance(), "test")])
     tune = two_jobs().replace(name="tune-me")
-    write_suite(two / SUITES / "easy", [(two_jobs(), "test"), (tune, "tune")])
+    write_suite(two / "easy", [(two_jobs(), "test"), (tune, "tune")])
     periods = ({"period": 1009, "max_stretch": 50}, {"period": 1013, "max_stretch": 50})
     jobs = [job.model_copy(update=new) for job, new in zip(two_jobs().jobs, periods, strict=True)]
     for folder, instance in (("mine", two_jobs()), ("coprime", two_jobs().replace(jobs=jobs))):
