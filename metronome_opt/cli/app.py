@@ -1,4 +1,4 @@
-"""Commands by name, each imported when it is called, so that help is there at once."""
+"""Commands by name; a command is imported when it is called, so that help is fast."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMANDS = {
 
 
 class Group(typer.core.TyperGroup):
-    """A group of commands whose help has a whole sentence for each of them."""
+    """A group of commands whose help has a whole sentence for each command."""
 
     def summary(self, name: str) -> str:
         """Return the sentence of a command."""
@@ -104,7 +104,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class App(typer.Typer):
-    """An application of such commands."""
+    """An application whose commands are `Command`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """Register a function as a command."""
@@ -112,14 +112,14 @@ class App(typer.Typer):
 
 
 class _Commands(Group):
-    """A group that knows the names of its commands and imports the one that is called."""
+    """A group that imports a command when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS, typer.core.TyperCommand(name=None))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; None if there is none of the name."""
+        """Import a command; None for an unknown name."""
         del ctx
         if cmd_name not in COMMANDS:
             return None

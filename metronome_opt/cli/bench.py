@@ -41,7 +41,7 @@ def run(
         typer.Option(
             metavar="NAMES",
             help=f"Separated by commas, out of {', '.join(SOLVERS)}; or file.py:function of your "
-            "own, a function of one Search.",
+            "own, a function of one SolverRun.",
         ),
     ] = ["auto"],  # noqa: B006 (it is only read)
     replications: Annotated[
@@ -80,18 +80,16 @@ def run(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Append the records here, one JSON object a line."),
+        typer.Option("--output", "-o", help="Append the records here, as JSON lines."),
     ] = Path("campaign.jsonl"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip recorded cases.")] = False,
 ) -> int:
-    """Minimise contention on the instances of suites, each case in a process of its own.
+    """Minimise contention on the instances of suites, a process for each case.
 
     A case that does not stop at its time limit is killed a tenth of the limit and 10 s later, and
-    its last schedule counts; one that needs too much memory ends. Imports and compiling are not
-    timed. Every schedule is verified before it is recorded. A campaign that is killed loses at
-    most the cases that were running.
+    its last schedule counts; a case that needs too much memory ends. Imports and compilation are
+    not timed. Every schedule is verified before it is recorded. A killed campaign loses at most the
+    cases that were running.
     """
     from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
     from metronome_opt.bench.process import Limits
@@ -121,7 +119,7 @@ def run(
                 run_campaign(left, pool, file, watcher)
         except KeyboardInterrupt:
             typer.echo(
-                f"interrupted: what is recorded stays in {output}; "
+                f"interrupted: the records stay in {output}; "
                 "the same command with --resume goes on",
                 err=True,
             )

@@ -23,7 +23,7 @@ def controller(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Make STATE if it is not there, as place does; else take over its changed nodes.",
+            help="Make STATE if it is missing, as place does; else apply changes of its nodes.",
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -34,7 +34,7 @@ def controller(
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
+        typer.Option(metavar="NAME", help="Place only pods of this namespace.", show_default="all"),
     ] = None,
     bind_timeout: Annotated[
         float,
@@ -50,12 +50,12 @@ def controller(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Measurements of gates: jobs that deviate from claims get other slots.",
-            show_default="none: slots change only if jobs come or go",
+            help="URL of the Prometheus server: jobs that deviate from claims get other slots.",
+            show_default="none: slots change only if jobs arrive or depart",
         ),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics here.")
     ] = None,
 ) -> int:
     """Give waiting pods of a cluster nodes and slots.

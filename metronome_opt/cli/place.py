@@ -1,4 +1,4 @@
-"""``metronome place``: find a place for a job in a cluster whose state is kept in a folder."""
+"""``metronome place``: place a job in a cluster whose state is kept in a folder."""
 
 from __future__ import annotations
 
@@ -26,24 +26,22 @@ def place(
         Path | None,
         typer.Argument(
             metavar="[JOB]",
-            help="A job, YAML or JSON; left out, the state is printed.",
+            help="A job, YAML or JSON; without it the state is printed.",
             show_default=False,
         ),
     ] = None,
     cluster: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Make STATE first: an empty cluster, of a scenario, say."
-        ),
+        typer.Option(metavar="FILE", help="Make STATE first: an empty cluster, as of a scenario."),
     ] = None,
     with_jobs: Annotated[
-        bool, typer.Option("--with-jobs", help="With the jobs of the scenario, where it has them.")
+        bool, typer.Option("--with-jobs", help="Keep the jobs of the scenario on their nodes.")
     ] = False,
     remove: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Remove a job first, with all its claims; it stays if JOB finds no place.",
+            help="Remove a job first, with its reservation; it stays if JOB cannot be placed.",
         ),
     ] = None,
     cordon: Annotated[
@@ -68,7 +66,7 @@ def place(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the state as a scenario, for solve, say."
+            "--output", "-o", metavar="FILE", help="Write the state as a scenario, as for solve."
         ),
     ] = None,
     plot: Annotated[
@@ -84,7 +82,7 @@ def place(
 ) -> int:
     """Place all tasks of JOB in a cluster, or none.
 
-    What is reserved is on the disk in STATE before it is printed.
+    A reservation is on the disk in STATE before it is printed.
     """
     from metronome_opt.kubernetes.state.store import Store
 
@@ -129,7 +127,7 @@ def place(
 def _check_alone(
     has_job: bool, is_changed: bool, remove: str | None, schedule: Path | None, dry_run: bool
 ) -> None:
-    """Refuse options that stand alone beside others."""
+    """Refuse options that exclude others."""
     if schedule is not None and (has_job or is_changed or remove is not None):
         raise InputError(
             "--apply-schedule: is for a STATE that stays as it is; do all else before or after"
@@ -168,7 +166,7 @@ def _changes_of(
 
 
 def _apply_change(state: ClusterState, change: Change) -> str:
-    """Apply a change, and return in one line what it is and which jobs it concerns."""
+    """Apply a change, and return a line that states it and the jobs that it concerns."""
     if change.event == "capacity":
         state.set_capacity(change.link, change.capacity)
         jobs = [job for job in state.claims if change.link in state.flows(job)]
@@ -183,7 +181,7 @@ def _apply_change(state: ClusterState, change: Change) -> str:
 def _read_gang(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
-    """Return the job that asks for a place, if one does; refuse what cannot be done."""
+    """Return the job to place, None if there is none; refuse what cannot be done."""
     from metronome_opt.kubernetes.state.records import read_request
 
     for change in changes:
@@ -209,7 +207,7 @@ def _place(
     plot: Path | None,
     as_json: bool,
 ) -> bool:
-    """Place a job, perhaps instead of another one, and print so; return True if there was room."""
+    """Place a job, perhaps instead of another one, and print it; return whether it was placed."""
     from metronome_opt.kubernetes.state.placement import place_job
     from metronome_opt.kubernetes.state.views import restore, snapshot_of
     from metronome_opt.kubernetes.state.waiting import WaitDecision
@@ -238,7 +236,7 @@ def _place(
 
 
 def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
-    """Draw iteration times of the jobs of a state without and with one more, and where they run."""
+    """Draw iteration times of the jobs of a state without and with a further job."""
     from metronome_opt.kubernetes.state.placement import iterations_ms
     from metronome_opt.output.tables import format_nodes
     from metronome_opt.plot import plot_placements, save_figure
@@ -256,7 +254,7 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
 
 
 def _draw_racks(state: ClusterState, path: Path) -> None:
-    """Draw the racks of a state and where its jobs run."""
+    """Draw the racks of a state with the jobs on them."""
     from collections import Counter
 
     from metronome_opt.plot import plot_tree, save_figure
@@ -400,7 +398,7 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
 
 
 def export_state(state: ClusterState, folder: Path) -> None:
-    """Write all claims in force to a folder, as manifests; where there are none it stays."""
+    """Write all claims in force to a folder, as manifests; without claims it stays as it is."""
     from metronome_opt.kubernetes import export_claims
     from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 

@@ -47,9 +47,9 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Arrivals as they were, in place of the jobs of SCENARIO: a trace with the "
-            "columns of Muri, Sia or Philly; seeds take one window of it after the other. "
-            "Studies such as muri and sia say how many jobs, and how much faster time passes.",
+            help="Recorded arrivals, in place of the jobs of SCENARIO: a trace with the columns of "
+            "Muri, Sia or Philly; replications take consecutive windows of it. Studies such as "
+            "muri and sia state the number of jobs, and how much faster time passes.",
             show_default="none",
         ),
     ] = None,
@@ -65,9 +65,7 @@ def simulate(
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
     output: options.ResultsFolder = Path("simulation"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip recorded simulations.")] = False,
     time_limit: Annotated[
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
@@ -83,8 +81,8 @@ def simulate(
     network: Annotated[
         str | None,
         typer.Option(
-            help="How links are shared, in place of the study's conditions: fair, tcp, weighted "
-            "or strict.",
+            help="Sharing of links, in place of the study's conditions: fair, tcp, weighted or "
+            "strict.",
             show_default="that of the conditions, or of the cluster",
         ),
     ] = None,
@@ -97,16 +95,15 @@ def simulate(
         ),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Bound the time that jobs run at their places, too.")
+        bool, typer.Option("--bound", help="Also bound the time that jobs run on their nodes.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies.
 
-    Each simulation is a process of its own. Its outcome is a line of
-    DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
-    what was running. All policies get the same jobs and the same random numbers. With nothing left
-    to do, --resume writes the tables anew.
+    A simulation is a process of its own. Its outcome is appended to DIR/simulations.jsonl when it
+    ends, so that a killed campaign loses at most the simulations that were running. All policies
+    get equal jobs and random numbers. With nothing left to do, --resume writes the tables again.
     """
     from metronome_opt.bench.campaign import remaining_cases
     from metronome_opt.bench.process import Limits
@@ -220,7 +217,7 @@ def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
 
 
 def _check_folder(output: Path, file: str) -> None:
-    """Refuse a folder that holds something and no campaign."""
+    """Refuse a folder that has files but no campaign."""
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is not a folder; name another --output")
     if output.is_dir() and any(output.iterdir()) and not (output / file).exists():

@@ -25,7 +25,7 @@ def checkout(two: Path) -> Path:
     write_suite(two / "easy", [(two_jobs(), "test"), (tune, "tune")])
     periods = ({"period": 1009, "max_stretch": 50}, {"period": 1013, "max_stretch": 50})
     jobs = [job.model_copy(update=new) for job, new in zip(two_jobs().jobs, periods, strict=True)]
-    for folder, instance in (("mine", two_jobs()), ("coprime", two_jobs().replace(jobs=jobs))):
+    for folder, instance in (("mine", two_jobs()), ("primes", two_jobs().replace(jobs=jobs))):
         (two / folder).mkdir()
         write_instance(instance, two / folder / f"{folder}.json")
     (two / "mine.py").write_text("def run(search):\n    search.offer([0, 8])\n")
@@ -88,8 +88,8 @@ def test_a_signal_keeps_records_and_names_resume(checkout: Path) -> None:
     ("options", "message"),
     [
         (
-            "run --suite mine,coprime",
-            "coprime/coprime.json: two-jobs: contention and latency need a hyperp",
+            "run --suite mine,primes",
+            "primes/primes.json: two-jobs: contention and latency need a hyperp",
         ),
         ("run --suite easy --solvers nowhere.py:run", "there is no file 'nowhere.py'"),
         ("run --suite easy --solvers mine.py:walk", "mine.py has no function 'walk'"),
