@@ -34,7 +34,7 @@ def test_allocation_is_verified_and_its_bound_explained(capsys: Captured) -> Non
     # b repeats every 20 slots: 12 free slots, a needs 8. The other 4 go after both bursts.
     assert schedule.objectives["cushion"] in (1, 2)
     text = " ".join(printed(capsys, "verify two.json s.json"))
-    assert "true" in text
+    assert "verified" in text
     assert "lower bound 1: proved by prices of links and of pairs of jobs" in text
 
 
