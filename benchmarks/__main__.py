@@ -24,8 +24,7 @@ import benchmarks.simulation
 import benchmarks.step_times.compare  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
-from benchmarks.figures import RESULTS
-from benchmarks.registry import BENCHMARKS, Figure
+from benchmarks.registry import BENCHMARKS, RESULTS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.solver_runs import read_records

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from benchmarks.figures import RESULTS
-from benchmarks.registry import Figure, benchmark
+from benchmarks.registry import RESULTS, Figure, benchmark
 from benchmarks.testbed.cases import STORED, read_cases
 from metronome_opt import allocate
 from metronome_opt.allocation.slots.plan import Plan

@@ -14,15 +14,11 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from matplotlib.axes import Axes
-
-from benchmarks.figures import keep_figure
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob
-from metronome_opt.output.figures.picture import new_axes
 from metronome_opt.problem.instance import Instance
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.study import STUDIES, read_study
@@ -60,29 +56,17 @@ def simulation_speed(small: bool) -> Iterator[Figure]:
 @benchmark("What does an event cost as the cluster grows, with as many jobs on every node?")
 def event_cost(small: bool) -> Iterator[Figure]:
     """Run the stored fabrics of each size, unshifted, for about as many events each."""
-    points, costs = [], {}
+    costs: dict[int, float] = {}
     for nodes in _SIZES[:2] if small else _SIZES:
-        for instance in _fabrics(f"fabric-{nodes}-test-"):
-            until = (5 if small else 600) * _SIZES[0] / nodes
-            events, seconds = _best_run(instance, until, 1 if small else 5)
-            points.append((nodes, 1e6 * seconds / events))
-        costs[nodes] = median(cost for size, cost in points if size == nodes)
+        until = (5 if small else 600) * _SIZES[0] / nodes
+        runs = [
+            _best_run(instance, until, 1 if small else 5)
+            for instance in _fabrics(f"fabric-{nodes}-test-")
+        ]
+        costs[nodes] = median(1e6 * seconds / events for events, seconds in runs)
         yield Figure(f"{nodes} nodes", costs[nodes], "us an event")
     for nodes in list(costs)[1:]:
         yield Figure(f"{nodes} nodes, over {_SIZES[0]}", costs[nodes] / costs[_SIZES[0]], "times")
-    keep_figure(_cost_figure(points, costs), "event-cost.svg", small)
-
-
-def _cost_figure(points: list[tuple[int, float]], medians: dict[int, float]) -> Axes:
-    axes = new_axes()
-    axes.set_title("Cost of an event by number of nodes, stored fabrics, unshifted")
-    axes.plot(*zip(*points, strict=True), "o", markersize=4, color="#56B4E9")
-    axes.plot(list(medians), list(medians.values()), "s-", color="#0072B2")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(list(medians), [f"{nodes:,}" for nodes in medians])
-    axes.set_ylim(bottom=0)
-    axes.set(xlabel="nodes", ylabel="time of an event (µs)")
-    return axes
 
 
 _MEASURED = """

@@ -1,7 +1,7 @@
-"""Figures of schedules, classes, fronts and simulations.
+"""Figures of schedules, clusters, fronts and simulations.
 
-A figure of one pair of axes takes ``ax=None`` and returns its axes; a comparison returns a
-matplotlib figure. `save_figure` writes either. A name is imported on first use, matplotlib with it.
+A function that draws one pair of axes takes ``ax=None`` and returns the axes; a comparison returns
+a matplotlib figure. `save_figure` writes either. matplotlib is imported on first use.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
     from metronome_opt.output.figures.picture import check_suffix as check_suffix
     from metronome_opt.output.figures.picture import save_figure as save_figure
     from metronome_opt.output.figures.placements import plot_placements as plot_placements
-    from metronome_opt.output.figures.spines import plot_spines as plot_spines
     from metronome_opt.output.figures.timeline import plot_link as plot_link
+    from metronome_opt.output.figures.timeline import plot_spines as plot_spines
     from metronome_opt.output.figures.timeline import plot_timeline as plot_timeline
     from metronome_opt.output.figures.tree import plot_tree as plot_tree
 
-_HOME = {
-    "front": ("plot_front",),
-    "heatmap": ("plot_heatmap", "plot_overview", "plot_result"),
-    "picture": ("check_suffix", "save_figure"),
-    "placements": ("plot_placements",),
-    "spines": ("plot_spines",),
-    "timeline": ("plot_link", "plot_timeline"),
-    "tree": ("plot_tree",),
+_MODULES = {
+    "check_suffix": "picture",
+    "plot_front": "front",
+    "plot_heatmap": "heatmap",
+    "plot_link": "timeline",
+    "plot_overview": "heatmap",
+    "plot_placements": "placements",
+    "plot_result": "heatmap",
+    "plot_spines": "timeline",
+    "plot_timeline": "timeline",
+    "plot_tree": "tree",
+    "save_figure": "picture",
 }
-_MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = list(_MODULE)
+__all__ = list(_MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return __all__
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module(f"metronome_opt.output.figures.{_MODULE[name]}")
+        module = import_module(f"metronome_opt.output.figures.{_MODULES[name]}")
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

@@ -27,7 +27,7 @@ from benchmarks.evaluation.recorded import (
     restore_part,
 )
 from benchmarks.evaluation.written import write_figures
-from metronome_opt.bench.simulations import FILE, SimulationRecord, latest
+from metronome_opt.bench.simulations import FILE, SimulationRecord, keep_latest
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError
@@ -75,7 +75,7 @@ def run(
                 traces=traces,
                 width=jobs or os.cpu_count() or 1,
             )
-            found = latest(read_journal([folder / name / FILE], SimulationRecord))
+            found = keep_latest(read_journal([folder / name / FILE], SimulationRecord))
             _tell(name, record_part(name, found, lines, _planned(part, small=small), records))
         write_figures(records)
     for name, race in parts.items():

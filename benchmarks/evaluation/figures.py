@@ -23,7 +23,7 @@ from scipy.stats import ttest_1samp
 from benchmarks.evaluation.plan import Part
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.statistics import Interval, mean_interval
-from metronome_opt.bench.studies import StudyPart, label_of, parts_of
+from metronome_opt.bench.studies import StudyPart, cell_label, split_study
 
 ALL = "all"
 SUBJECT = "metronome"
@@ -59,7 +59,7 @@ Figures = dict[str, Figure]
 
 def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
     """Return the figures of a part."""
-    together, *cells = parts_of(records)
+    together, *cells = split_study(records)
     _add_measures(together)
     base = next(each for each in BASELINES if each in part.policies)
     settings = _settings(records)
@@ -70,7 +70,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
     }
     for label, chosen in _slices(settings):
-        piece = together.only(chosen)
+        piece = together.select(chosen)
         deep = label.count(",")
         found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
         shown = [each for each in MEASURES if deep < 1 or each == "completion"]
@@ -84,9 +84,9 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
                     found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
                     found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
                 if policy != base:
-                    change = piece.paired(policy, base, column)
+                    change = piece.mean_ratio(policy, base, column)
                     found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
-        packing = piece.paired("nearest", "default", MEASURES["completion"])
+        packing = piece.mean_ratio("nearest", "default", MEASURES["completion"])
         found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
         found |= _attribution(f"{name}/{label}", piece)
     for policy in together.policies:
@@ -139,7 +139,7 @@ def _bound(
     """Return the mean bound of ``running`` at the places that a policy chose."""
     by_seed: dict[int, list[float]] = {}
     for record in records:
-        if record.policy == policy and record.bound is not None and label_of(record) in cells:
+        if record.policy == policy and record.bound is not None and cell_label(record) in cells:
             by_seed.setdefault(record.seed, []).append(record.bound)
     means = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
     return mean_interval(means) if means else None
@@ -160,7 +160,7 @@ def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str
         if named := _NAMED.fullmatch(settings.get("cluster", "")):
             del settings["cluster"]
             settings = {**named.groupdict(), **settings}
-        found[label_of(record)] = settings
+        found[cell_label(record)] = settings
     return found
 
 
@@ -196,7 +196,7 @@ def _certain(cells: Sequence[StudyPart], policy: str, base: str) -> tuple[int, i
 
 def _logarithms(part: StudyPart, policy: str) -> pd.Series[float]:
     """Return the mean logarithm of mean completion over the cells, by seed; unfinished left out."""
-    runs = part.of(policy)[MEASURES["completion"]]
+    runs = part.runs_of(policy)[MEASURES["completion"]]
     values: pd.DataFrame = np.log(runs[np.isfinite(runs)]).unstack("seed")
     means: pd.Series[float] = values.mean(axis=0, skipna=False).dropna()
     return means

@@ -61,12 +61,13 @@ class Part(Record):
 
     def commands(self, *, seeds: int, small: bool) -> Iterator[tuple[str, ...]]:
         """Yield commands without the options that name places on a machine."""
+        conditions = ",".join(f"{name}={value}" for name, value in self.set.items())
         for cells in self.small if small else self.cells:
             yield (
-                *("metronome", "simulate", self.study, "--bound", "--seeds", str(seeds)),
-                *("--policy", ",".join(self.policies)),
+                *("metronome", "simulate", self.study, "--bound", "--replications", str(seeds)),
+                *("--policies", ",".join(self.policies)),
                 *(("--cells", cells) if cells else ()),
-                *(("--set", ",".join(f"{k}={v}" for k, v in self.set.items())) if self.set else ()),
+                *(("--conditions", conditions) if conditions else ()),
                 *(("--trace", self.trace) if self.trace else ()),
             )
 
@@ -92,7 +93,7 @@ class Race(Record):
     def command(self, *, small: bool) -> tuple[str, ...]:
         """Return the command without the options that name places on a machine."""
         return (
-            *("metronome", "bench", "run", "--workers", "1"),
+            *("metronome", "bench", "run", "--threads", "1"),
             *("--suite", ",".join(self.small if small else self.suites)),
             *("--solvers", ",".join(self.solvers), "--time-limit", str(self.time_limit)),
         )
@@ -146,7 +147,7 @@ def run_part(
             options = [str(traces / each) if each == part.trace else each for each in options]
         _run(
             [
-                *("simulate", str(STUDIES / f"{study}.yaml"), *options, "--jobs", str(width)),
+                *("simulate", str(STUDIES / f"{study}.yaml"), *options, "--processes", str(width)),
                 *("--output", str(folder), *(("--resume",) if (folder / FILE).exists() else ())),
             ]
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.best_known import HOME
 from benchmarks.evaluation.figures import Figure, Figures
-from metronome_opt.bench.cases import measure, read_best_known, whole
+from metronome_opt.bench.cases import make_section, measure, read_best_known
 from metronome_opt.bench.solver_runs import SolverRecord
 
 
@@ -17,10 +17,10 @@ def race_figures(name: str, records: Sequence[SolverRecord]) -> Figures:
     Times are shifted geometric means with twice the limit for what is not proved; gaps are in per
     cent of the value.
     """
-    section = whole(measure(records, read_best_known(HOME / "best_known.json")))
+    section = make_section(measure(records, read_best_known(HOME / "best_known.json")))
     found: Figures = {}
     for suite in dict.fromkeys(record.suite for record in records):
-        part = section.only([each for each in section.problems if each.setting.suite == suite])
+        part = section.select([each for each in section.problems if each.setting.suite == suite])
         for solver, row in part.summary.dropna(subset="instances").iterrows():
             key = f"{name}/{suite}/{str(solver).rpartition('/')[2]}"
             found[f"{key}/instances"] = Figure(row["instances"])

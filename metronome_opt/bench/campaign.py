@@ -1,10 +1,11 @@
-"""Campaigns: many cases, each one task, each outcome recorded as soon as it is known.
+"""Campaigns: a case is one task, and its outcome is recorded as soon as it is known.
 
 Tasks run in processes of this machine, or on the workers of a Dask cluster.
 """
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from metronome_opt.bench.process import Limits, TaskOutcome, run_task
+from metronome_opt.bench.process import Limits, Task, TaskOutcome, run_task
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import FrozenMap, NonNegative, Positive
@@ -30,7 +31,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @pydantic_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
 class CaseRecord:
-    """A case of a campaign and its outcome: the part that all campaigns share.
+    """A case of a campaign and its outcome: the fields that all campaigns share.
 
     Attributes
     ----------
@@ -39,16 +40,16 @@ class CaseRecord:
     kind
         The outcome of the case, in a word.
     seed, time_limit_s, memory_limit_mb
-        How it ran; memory in 2**20 bytes, None for no limit.
+        Seed and limits; memory in 2**20 bytes, None for no limit.
     notes, error
-        Notes of the task, the traceback of one that crashed; why it has no result.
+        Notes of the task, or the traceback of a crash; the reason for a missing result.
     runtime_s
-        Seconds by the task's own clock, compiling and imports left out; None if it did not end by
+        Seconds by the task's own clock, without compilation and imports; None if it did not end by
         itself.
     wall_s, peak_memory_mb
-        From outside: see `process.TaskOutcome`.
+        Measured from outside: see `process.TaskOutcome`.
     started, machine, versions, commit
-        When (UTC), where and what ran; ``+`` ends the commit of a changed checkout.
+        Time (UTC), place and code of the run; ``+`` ends the commit of a changed checkout.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]]
@@ -75,7 +76,7 @@ class CaseRecord:
 
     @classmethod
     def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return the name of the case with these fields, for people."""
+        """Return a readable name of the case with these fields."""
         raise NotImplementedError
 
     @property
@@ -85,7 +86,7 @@ class CaseRecord:
 
     @property
     def title(self) -> str:
-        """The name of its case, for people."""
+        """A readable name of its case."""
         return self.title_of(vars(self))
 
     @property
@@ -115,22 +116,22 @@ class Case(Generic[R]):
     kind
         The class of its record.
     fields
-        The fields of its record that are known before it runs, but for its limits.
+        The fields of its record that are known before it runs, without its limits.
     limits
         Bounds on its time and memory.
-    worker, packages
-        See `run_task`.
-    document
-        Returns the work for a child process; an `InputError` if there is none.
+    task
+        Returns the work of a child process, which must be picklable; raises an `InputError` if
+        there is none.
     results
         Returns the other fields of its record from an outcome.
+    packages
+        Distributions whose versions are recorded.
     """
 
     kind: type[R]
     fields: Mapping[str, Any]
     limits: Limits
-    worker: str
-    document: Callable[[], dict[str, Any]]
+    task: Callable[[], Task]
     results: Callable[[TaskOutcome], Mapping[str, Any]]
     packages: tuple[str, ...] = ()
 
@@ -186,10 +187,20 @@ class _Watcher(Protocol):
 def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
     """Run `cases` and append their records to `file`.
 
-    As many cases as the pool is wide run at once. The next one starts when a record is judged and
-    written, so that judging disturbs no case that runs alone. A case that cannot be run (a worker
-    of a cluster that died with it, say, or input that makes no task) is left out, and the others
-    go on.
+    The next case starts when a record is verified and written, so that verification disturbs no
+    case that runs alone. A case that cannot be run (because a worker of a cluster died, or the
+    input makes no task) is dropped, and the others go on.
+
+    Parameters
+    ----------
+    cases
+        The cases that have no record yet.
+    pool
+        Where they run, as many at once as it is wide.
+    file
+        The file of records.
+    watcher
+        Takes note of records, and of cases that could not be run.
 
     Raises
     ------
@@ -223,14 +234,14 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor of `concurrent.futures`, and how many tasks it takes at once.
+    """An executor of `concurrent.futures`, and the number of tasks that it takes at once.
 
     Attributes
     ----------
     executor
-        Its threads only wait: each task is a process of its own wherever it runs.
+        Its threads only wait: a task is a process of its own wherever it runs.
     width
-        How many tasks run at once.
+        Number of tasks that run at once.
     stop
         Ends the tasks that run.
     is_gone
@@ -245,8 +256,9 @@ class Pool:
     def submit(self, case: Case[Any]) -> Future[TaskOutcome]:
         """Start a case; a `MetronomeError` if the executor is gone."""
         self.check()
-        work = case.worker, case.document(), case.limits, case.packages
-        return self.executor.submit(run_task, *work, self.stop)
+        # Pickled here: the worker of a cluster need not import what only the child does.
+        task = pickle.dumps(case.task())
+        return self.executor.submit(run_task, task, case.limits, case.packages, self.stop)
 
     def check(self) -> None:
         """Raise a `MetronomeError` if the executor is gone."""
@@ -259,7 +271,7 @@ class Pool:
 
 @contextmanager
 def local_pool(processes: int = 1) -> Iterator[Pool]:
-    """Yield a pool of this machine; leaving it kills what still runs."""
+    """Yield a pool of this machine; leaving it kills the tasks that still run."""
     stop = threading.Event()
     with ThreadPoolExecutor(processes) as executor:
         try:
@@ -270,16 +282,16 @@ def local_pool(processes: int = 1) -> Iterator[Pool]:
 
 @contextmanager
 def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
-    """Yield a pool of a running Dask cluster; leaving it kills what still runs there.
+    """Yield a pool of a running Dask cluster; leaving it kills the tasks that still run there.
 
     Its workers need this package installed; limits are enforced where a task runs.
 
     Parameters
     ----------
     address
-        Of the scheduler, ``tcp://HOST:PORT``.
+        Address of the scheduler, ``tcp://HOST:PORT``.
     processes
-        How many tasks at once; None for one per thread of the workers.
+        Number of tasks at once; None for one per thread of the workers.
 
     Raises
     ------

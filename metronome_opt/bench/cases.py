@@ -296,7 +296,7 @@ class Section:
         table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
         return table.reindex(list(self.solvers))
 
-    def only(self, problems: Iterable[SolverProblem]) -> Section:
+    def select(self, problems: Iterable[SolverProblem]) -> Section:
         """Return the section of these problems and the solvers that ran on them."""
         frame = self.frame[self.frame["problem"].isin(list(problems))]
         ran = set(frame["solver"])
@@ -310,12 +310,12 @@ class Section:
         return table.reindex(columns=list(self.solvers))
 
 
-def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
+def split_sections(frame: pd.DataFrame) -> tuple[Section, ...]:
     """Return one section for each setting, then one for all settings of each split.
 
-    The second kind is left out where a split has one setting only.
+    The second kind is dropped where a split has one setting only.
     """
-    together = whole(frame)
+    whole = make_section(frame)
     settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
     parts = [(setting.title(settings), [setting]) for setting in settings]
     for split in dict.fromkeys(setting.split for setting in settings):
@@ -323,14 +323,12 @@ def sections_of(frame: pd.DataFrame) -> tuple[Section, ...]:
         if len(of_split) > 1:
             parts.append(("all suites" if split == "test" else f"all, split {split}", of_split))
     return tuple(
-        replace(
-            together.only(each for each in together.problems if each.setting in chosen), title=title
-        )
+        replace(whole.select(p for p in whole.problems if p.setting in chosen), title=title)
         for title, chosen in parts
     )
 
 
-def whole(frame: pd.DataFrame) -> Section:
+def make_section(frame: pd.DataFrame) -> Section:
     """Return one section of all cases."""
     solvers = tuple(dict.fromkeys(frame["solver"]))
     bounding = frozenset(frame.loc[frame["states_bound"], "solver"])

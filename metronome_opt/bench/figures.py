@@ -24,7 +24,7 @@ _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (9, 2)), (0, (5, 1.5, 1, 1
 
 
 def solver_styles(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of the line of each solver or policy, by its position."""
+    """Return line properties of solvers or policies by name; they depend on the position."""
     return {
         solver: {"color": f"C{position % 10}", "linestyle": _DASHES[position % len(_DASHES)]}
         for position, solver in enumerate(solvers)
@@ -32,7 +32,7 @@ def solver_styles(solvers: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def proving_solvers(section: Section) -> tuple[str, ...]:
-    """Return the solvers that ran on all instances and solved one: those of the time figures."""
+    """Return the solvers that ran on all instances and solved at least one."""
     times = section.proof_times
     return tuple(
         solver
@@ -97,49 +97,43 @@ def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
     curves = performance_profile(section.proof_times[solvers], FLOOR_S)
     # Where all are as fast, there is still an axis.
     right = 1.1 * max(2.0, *(ratios.max() for ratios, _ in curves.values()))
-    ax = _axes(ax, f"Performance profile, {section.title}")
-    _steps(ax, curves, (1.0, right), section.solvers)
-    ax.set(xscale="log", xlim=(1.0, right), ylim=(-0.02, 1.02))
+    lines = {
+        solver: ([1.0, *ratios, right], [0.0, *shares, shares[-1]])
+        for solver, (ratios, shares) in curves.items()
+    }
+    ax = _draw(section, lines, f"Performance profile, {section.title}", ax)
+    ax.set(xlim=(1.0, right))
     ax.set(xlabel="ratio to the fastest solver's time", ylabel="share of instances solved")
     return ax
 
 
 def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the mean primal gap over time."""
-    limit = max(2 * FLOOR_S, *(each.setting.time_limit_s for each in section.problems))
-    moments = np.geomspace(FLOOR_S, limit, _MOMENTS)
-    ax = _axes(ax, f"Primal gap over time, {section.title}")
-    for solver, line in solver_styles(section.solvers).items():
-        gaps = gaps_over_time(section, solver, moments)
-        ax.plot(moments, gaps, label=solver, drawstyle="steps-post", **line)
-    ax.set(xscale="log", xlabel="seconds", ylabel="mean primal gap", ylim=(-0.02, 1.02))
-    _add_legend(ax)
+    limit = max(2 * FLOOR_S, *(problem.setting.time_limit_s for problem in section.problems))
+    moments = list(np.geomspace(FLOOR_S, limit, _MOMENTS))
+    lines = {
+        solver: (moments, gaps_over_time(section, solver, moments)) for solver in section.solvers
+    }
+    ax = _draw(section, lines, f"Primal gap over time, {section.title}", ax)
+    ax.set(xlabel="seconds", ylabel="mean primal gap")
     return ax
 
 
-# ------------------------------------------------------------------ parts
-
-
-def _axes(ax: Axes | None, title: str) -> Axes:
-    """Return the axes, new ones if there are none, with a title."""
+def _draw(
+    section: Section,
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    title: str,
+    ax: Axes | None,
+) -> Axes:
+    """Draw a step function for each solver on a logarithmic axis, new axes if there are none."""
     if ax is None:
         from matplotlib.figure import Figure
 
         ax = Figure(figsize=_SIZE, layout="constrained").add_subplot()
+    styles = solver_styles(section.solvers)
+    for solver, (xs, ys) in lines.items():
+        ax.plot(xs, ys, drawstyle="steps-post", label=solver, **styles[solver])
     ax.set_title(title, parse_math=False)
-    return ax
-
-
-def _steps(
-    ax: Axes, curves: Mapping[str, Curve], ends: tuple[float, float], names: Sequence[str]
-) -> None:
-    """Draw steps from 0 at the first end to the last level at the last."""
-    styles = solver_styles(names)
-    for name, (values, levels) in curves.items():
-        xs, ys = [ends[0], *values, ends[1]], [0.0, *levels, levels[-1] if len(levels) else 0.0]
-        ax.plot(xs, ys, drawstyle="steps-post", label=name, **styles[name])
-    _add_legend(ax)
-
-
-def _add_legend(ax: Axes) -> None:
+    ax.set(xscale="log", ylim=(-0.02, 1.02))
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return ax

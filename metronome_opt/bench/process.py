@@ -1,18 +1,18 @@
 """One task in one child process, with limits on time and memory.
 
-Start. Each task is a fresh Python process in a session and a folder of its own.
+Start. A task is a fresh Python process in a session and a folder of its own.
 
-Time. The task says when it is ready, that is, when imports and compilation are behind it; from then
-on it has its time limit, a tenth of it more, and a grace, by default 10 s. A process that is still
-there is killed, with all its descendants.
+Time. The task says when it is ready, after imports and compilation; from then on it has its time
+limit, a tenth of the limit more, and a grace, by default 10 s. A process that still runs is killed,
+with all its descendants.
 
 Memory. The child limits the size of its data segment (RLIMIT_DATA), and so that of every process it
 starts. RLIMIT_AS would count address space that is only reserved: OR-Tools with 8 threads reserves
 2.5 times what it uses. A library may abort when an allocation is refused; the last line of its
 output then tells that from a crash.
 
-Descendants are known by a variable in their environment, because those of a crashed process have
-lost their parent and back ends run in sessions of their own.
+Descendants are known by a variable in their environment: children of a crashed process have lost
+their parent, and back ends run in sessions of their own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,7 +39,8 @@ from metronome_opt.plugins import find_versions
 if TYPE_CHECKING:
     from resource import struct_rusage
 
-TASK_FILE, MESSAGES_FILE, OUTPUT_FILE = "task.json", "messages.jsonl", "output.txt"
+TASK_FILE, MESSAGES_FILE, _OUTPUT_FILE = "task.pickle", "messages.jsonl", "output.txt"
+_WORKER = "metronome_opt.bench.worker"
 MARK = "METRONOME_TASK"
 _POLL_S = 0.05
 _POLL_STOP_S = 1.0  # the event of a cluster is a request to its scheduler
@@ -48,6 +50,13 @@ _OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "memor
 _PACKAGE = Path(metronome_opt.__file__).parent
 
 Ending = Literal["ended", "time", "startup", "stopped"]
+Send = Callable[..., None]
+"""Sends an event, with fields by name, to the process that started a task."""
+Task = Callable[[Send], None]
+"""The work of a child process.
+
+It sends ``ready`` when its clock starts and ``end`` when it is done; an exception is sent for it.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,13 +66,13 @@ class Limits:
     Attributes
     ----------
     time_s
-        The limit that the task knows of and keeps by itself if it can.
+        The limit that the task knows and keeps by itself if it can.
     memory_mb
-        Of the data segment of each of its processes, in 2**20 bytes; None for no limit.
+        Largest data segment of a process of the task, in 2**20 bytes; None for no limit.
     startup_s
-        Until it is ready: compiling all kernels takes minutes on a busy machine.
+        Time until the task is ready: compiling all kernels takes minutes on a busy machine.
     grace_s
-        Granted beyond 1.1 times its limit.
+        Time beyond 1.1 times the limit.
     """
 
     time_s: float
@@ -89,9 +98,9 @@ class TaskOutcome:
     status
         Exit status, negative for a signal; None if it was killed from here.
     messages
-        Its messages, in order.
+        The messages of the task, in order.
     last_output
-        The last line that it printed, cut short.
+        The last line that the task printed, cut short.
     circumstances
         ``wall_s``, seconds from start to end, imports included; ``peak_memory_mb``, the largest
         resident memory of any one of its processes, at least that of the process that started it;
@@ -106,17 +115,17 @@ class TaskOutcome:
 
     def first(self, event: str) -> dict[str, Any]:
         """Return the first message of an event; an empty one if there is none."""
-        return next((each for each in self.messages if each["event"] == event), {})
+        return next((message for message in self.messages if message["event"] == event), {})
 
     @property
     def error_kind(self) -> str:
-        """The kind of the error that ended it: of its message, ``out_of_memory`` or ``crash``."""
+        """The kind of the error: that of its message, ``out_of_memory`` or ``crash``."""
         refused = any(words in self.last_output.lower() for words in _OUT_OF_MEMORY)
         kind: str = self.first("error").get("kind", "out_of_memory" if refused else "crash")
         return kind
 
     def describe(self, limits: Limits) -> str:
-        """Return the error, or in a few words how a task ended that sent none."""
+        """Return the error, or else the way in which the task ended."""
         if text := self.first("error").get("text"):
             return str(text)
         over = limits.killed_after_s - limits.time_s
@@ -131,21 +140,24 @@ class TaskOutcome:
         return f"{how}: {self.last_output}" if self.last_output else how
 
 
-def run_task(
-    worker: str, document: dict[str, Any], limits: Limits, packages: tuple[str, ...], stop: Event
-) -> TaskOutcome:
+def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event) -> TaskOutcome:
     """Run a task to its end or to its limits; end it within a second or so of `stop`.
 
     Parameters
     ----------
-    worker
-        Arguments of ``python -m``; `metronome_opt.bench.worker.run_task` is its other half.
-    document
-        The work, written to the task's folder.
+    task
+        A pickled `Task`, which `metronome_opt.bench.worker` calls in a child process.
+    limits
+        Bounds on its time and memory.
     packages
         Distributions whose versions are recorded.
     stop
         An event of this process or one of a cluster.
+
+    Returns
+    -------
+    TaskOutcome
+        Its messages and circumstances, whatever ended it.
     """
     circumstances: dict[str, Any] = {
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -155,23 +167,23 @@ def run_task(
     }
     with TemporaryDirectory(prefix="metronome-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        document = {**document, "memory_mb": limits.memory_mb}
-        (folder / TASK_FILE).write_text(json.dumps(document), encoding="utf-8")
+        messages, output = folder / MESSAGES_FILE, folder / _OUTPUT_FILE
+        (folder / TASK_FILE).write_bytes(task)
         begin = time.perf_counter()
-        with (folder / OUTPUT_FILE).open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 (this Python, a module of the caller's)
+        with output.open("wb") as stream:
+            process = subprocess.Popen(  # noqa: S603 (this Python, a module of the package)
                 # -P: a file in the folder must not pass for a module.
-                [sys.executable, "-P", "-m", *worker.split()],
+                [sys.executable, "-P", "-m", _WORKER, str(limits.memory_mb or 0)],
                 cwd=folder,
                 stdin=subprocess.PIPE,  # its end tells the child that this process is gone
-                stdout=output,
-                stderr=output,
+                stdout=stream,
+                stderr=stream,
                 env={**os.environ, MARK: name, "TMPDIR": name},
                 start_new_session=True,  # Ctrl-C in a terminal reaches it through this process
             )
         ended = None
         try:
-            ending, ended = _wait(process.pid, limits, folder / MESSAGES_FILE, stop)
+            ending, ended = _wait(process.pid, limits, messages, stop)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -183,14 +195,13 @@ def run_task(
         # In bytes on macOS, in 1024 of them elsewhere.
         unit = 2**20 if sys.platform == "darwin" else 2**10
         circumstances["peak_memory_mb"] = round(usage.ru_maxrss / unit, 1)
-        messages = folder / MESSAGES_FILE
-        # A line that the task could not end is left out.
+        # A line that the task could not end is dropped.
         lines = messages.read_bytes().split(b"\n")[:-1] if messages.exists() else ()
         return TaskOutcome(
             ending,
             process.returncode if ending == "ended" else None,
             tuple(map(json.loads, lines)),
-            _last_line(folder / OUTPUT_FILE),
+            _last_line(output),
             circumstances,
         )
 
@@ -198,7 +209,7 @@ def run_task(
 def _wait(
     process: int, limits: Limits, messages: Path, stop: Event
 ) -> tuple[Ending, tuple[int, int, struct_rusage] | None]:
-    """Wait until a task ends or has to be killed; return how, and what `os.wait4` says of it."""
+    """Wait until a task ends or must be killed; return the reason, and the result of `os.wait4`."""
     polled_stop = time.perf_counter()
     limit: Ending = "startup"
     deadline = polled_stop + limits.startup_s
@@ -217,17 +228,17 @@ def _wait(
 
 
 def kill_marked(mark: str) -> None:
-    """Kill the other processes that bear a mark; new ones may be started meanwhile."""
+    """Kill the other processes that bear a mark, also those that start meanwhile."""
     wanted = f"{MARK}={mark}\0".encode()
     for _ in range(_SWEEPS):
-        left = False
+        is_left = False
         others = set(Path("/proc").glob("[0-9]*/environ")) - {Path(f"/proc/{os.getpid()}/environ")}
         for path in others:
             with suppress(OSError):  # ended meanwhile, or of another user
                 if wanted in path.read_bytes():
-                    left = True
+                    is_left = True
                     os.kill(int(path.parent.name), signal.SIGKILL)
-        if not left:
+        if not is_left:
             return
 
 
@@ -235,15 +246,15 @@ def _last_line(path: Path) -> str:
     """Return the last line that is not empty."""
     with path.open("rb") as stream:
         stream.seek(max(0, path.stat().st_size - 10 * _OUTPUT_LENGTH))
-        lines = stream.read().decode(errors="replace").split("\n")
-    return next((line.strip()[:_OUTPUT_LENGTH] for line in reversed(lines) if line.strip()), "")
+        lines = stream.read().decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:_OUTPUT_LENGTH] if lines else ""
 
 
 # ------------------------------------------------------------------ provenance
 
 
 def describe_machine() -> dict[str, str | int | None]:
-    """Return processor, cores that may be used, memory in MB (2**20 bytes) and system."""
+    """Return the processor, the usable cores, the memory in MB (2**20 bytes) and the system."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
@@ -253,7 +264,7 @@ def describe_machine() -> dict[str, str | int | None]:
 
 
 def find_commit(package: Path = _PACKAGE) -> str | None:
-    """Return the commit that `package` is checked out from, None if it is not in a checkout.
+    """Return the commit of the checkout of `package`, None if there is no checkout.
 
     ``+`` is appended if a file of the package differs from the commit or is new. A package that
     git does not track, an installed one inside another checkout, say, has no commit.
@@ -266,7 +277,7 @@ def find_commit(package: Path = _PACKAGE) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of git, None if it fails or is not there."""
+    """Return the output of git, None if git fails or is missing."""
     try:
         ended = subprocess.run(  # noqa: S603 (arguments are ours)
             ["git", "-C", str(folder), *arguments],  # noqa: S607 (whichever git the user has)

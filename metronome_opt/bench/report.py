@@ -22,7 +22,7 @@ from metronome_opt.bench.cases import (
     Section,
     measure,
     read_best_known,
-    sections_of,
+    split_sections,
 )
 from metronome_opt.bench.figures import plot_gaps, plot_profile, proving_solvers
 from metronome_opt.bench.solver_runs import SolverRecord
@@ -120,7 +120,7 @@ def write_report(
     environment.filters.update(svg=_to_svg, count=count)
     page = environment.get_template("report.html").render(
         what_ran=what_ran(records),
-        sections=[_section(section) for section in sections_of(frame)],
+        sections=[_section(section) for section in split_sections(frame)],
         floor=FLOOR_S,
         machines=frame["record"].map(lambda record: str(record.machine)).nunique(),
         known=known is not None,

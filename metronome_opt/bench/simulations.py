@@ -9,21 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
-from metronome_opt.bench.process import Limits, TaskOutcome
+from metronome_opt.bench.process import Limits, Send, Task, TaskOutcome
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.records import FrozenMap, NonNegative, explain
+from metronome_opt.scenario import Scenario
 from metronome_opt.simulation.study import Cell, Setting, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "simulations.jsonl"
 
@@ -31,7 +36,7 @@ Value = int | float | str | bool | None
 Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 
-_WORKER = "metronome_opt.bench.worker simulation"
+_WARM_UP_SCENARIO = Path(__file__).parent / "templates" / "warm.yaml"
 _RESULTS = ("jobs", "links", "makespan_s", "events", "bound")
 _BEGINNING_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
@@ -99,49 +104,61 @@ class SimulationRecord(CaseRecord):
         )
 
 
-def _case(
-    study: Study, fields: Mapping[str, Any], limits: Limits, module: str, *, bounded: bool
-) -> Case[SimulationRecord]:
-    def document() -> dict[str, Any]:
-        scenario: dict[str, Any] = _plain(study.scenario(Cell(fields["cell"]), fields["seed"]))
-        for folder in ("workloads", "measured"):  # a worker runs in a folder of its own
-            if scenario.get(folder) is not None:
-                scenario[folder] = str(Path(scenario[folder]).resolve())
-        return {
-            "scenario": scenario,
-            "policy": fields["policy"],
-            "seed": fields["seed"],
-            "conditions": fields["conditions"].model_dump(mode="json"),
-            "bounded": bounded,
-        }
+def run_simulation(
+    send: Send,
+    *,
+    scenario: Scenario,
+    policy: str,
+    seed: int,
+    conditions: Conditions,
+    bounded: bool,
+) -> None:
+    """Simulate a scenario and send its tables, or the reason for which it is refused.
 
-    return Case(SimulationRecord, fields, limits, module, document, _results)
+    The clock starts when everything that happens once per process is over: kernels are loaded by
+    simulating two jobs.
+
+    Parameters
+    ----------
+    send
+        Takes the messages of the simulation.
+    scenario, policy, seed, conditions, bounded
+        Arguments of `simulate`.
+    """
+    from metronome_opt.scenario import read_scenario
+    from metronome_opt.simulation import simulate
+
+    try:
+        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
+        send("ready")
+        begin = time.perf_counter()
+        run = simulate(scenario, policy, seed=seed, conditions=conditions, bounded=bounded)
+    except InputError as error:
+        send("error", kind="refused", text=str(error))
+        return
+    send(
+        "end",
+        runtime_s=round(time.perf_counter() - begin, 6),
+        jobs=to_columns(run.jobs),
+        links=to_columns(run.links),
+        makespan_s=float(run.makespan_s),
+        events=int(run.events),
+        bound=run.bound,
+    )
+
+
+def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return a table as a list for each column, None for what is not known."""
+    return {
+        str(name): [None if value != value else value for value in column.tolist()]
+        for name, column in frame.items()
+    }
 
 
 def _results(outcome: TaskOutcome) -> dict[str, Any]:
     end = outcome.first("end")
     failure = "out_of_time" if outcome.ending == "time" else outcome.error_kind
     return {"kind": "done" if end else failure, **{name: end.get(name) for name in _RESULTS}}
-
-
-def _plain(value: Any) -> Any:
-    """Return a record as plain values that read back as the same record.
-
-    A fraction becomes an integer, a decimal number, or text such as ``4:3`` where neither is exact.
-    """
-    if isinstance(value, BaseModel):
-        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if not isinstance(value, Fraction):
-        return value
-    if value.denominator == 1:
-        return int(value)
-    decimal = float(value)
-    exact = Fraction(repr(decimal)) == value
-    return decimal if exact else f"{value.numerator}:{value.denominator}"
 
 
 # ------------------------------------------------------------------ cases
@@ -156,27 +173,38 @@ def plan(
     limits: Limits,
     overrides: Mapping[str, Any] | None = None,
     bounded: bool = False,
-    module: str = _WORKER,
+    run: Callable[..., None] = run_simulation,
 ) -> list[Case[SimulationRecord]]:
-    """Return the simulations of a campaign, each one once.
+    """Return the simulations of a campaign, without repetition.
 
     Cases that are compared come together, seed by seed, so that an interrupted campaign has whole
     seeds.
 
     Parameters
     ----------
+    study, cells, policies
+        The study, and its cells and policies that are simulated.
     seeds
-        How many; None for those of the study, or for one if it is a scenario without disturbances:
-        then all seeds are alike.
+        Number of seeds; None for that of the study, or for one if it is a scenario without
+        disturbances, in which all seeds are equal.
+    limits
+        Bounds on the time and memory of a simulation.
     overrides
         Conditions that replace those of the study.
     bounded
         As of `simulate`.
+    run
+        The work of a case, called as `run_simulation`.
+
+    Returns
+    -------
+    list of Case
+        In the order in which they run.
 
     Raises
     ------
     InputError
-        If the conditions cannot be these.
+        If a condition is not known, out of range, or varied by the study.
     """
     conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
     chance = any(
@@ -184,19 +212,38 @@ def plan(
         for cell, under in conditions
     )
     default = study.seeds if chance or not study.is_one_scenario else 1
-    name = {"study": study.name, "study_sha256": checksum(study)}
+    sha256 = checksum(study)
+
+    def case(cell: Cell, seed: int, policy: str, under: Conditions) -> Case[SimulationRecord]:
+        fields = {
+            "study": study.name,
+            "study_sha256": sha256,
+            "cell": cell.settings,
+            "seed": seed,
+            "policy": policy,
+            "conditions": under,
+        }
+
+        def task() -> Task:
+            scenario = _with_whole_paths(study.scenario(cell, seed))
+            more = {"policy": policy, "seed": seed, "conditions": under, "bounded": bounded}
+            return partial(run, scenario=scenario, **more)
+
+        return Case(SimulationRecord, fields, limits, task, _results)
+
     return [
-        _case(
-            study,
-            {**name, "cell": cell.settings, "seed": seed, "policy": policy, "conditions": under},
-            limits,
-            module,
-            bounded=bounded,
-        )
+        case(cell, seed, policy, under)
         for seed in range(seeds or default)
         for cell, under in conditions
         for policy in dict.fromkeys(policies)
     ]
+
+
+def _with_whole_paths(scenario: Scenario) -> Scenario:
+    """Return a scenario that a worker reads equally in a folder of its own."""
+    paths = {name: getattr(scenario, name) for name in ("workloads", "measured")}
+    whole = {name: str(Path(path).resolve()) for name, path in paths.items() if path is not None}
+    return scenario.model_copy(update=whole)
 
 
 _TRAFFIC_MODEL = 2  # an iteration is computing plus collectives, whose speed depends on the place
@@ -242,7 +289,7 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
         raise InputError(explain(error)) from None
 
 
-def check_own(
+def check_records(
     records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
 ) -> None:
     """Refuse records that cannot be reported together with those of a campaign.
@@ -267,7 +314,7 @@ def check_own(
             raise InputError(
                 "holds simulations under other conditions "
                 f"({other} was {quote(then[other])}, now it is {quote(now[other])}); "
-                "give the same --set, or name another --output"
+                "give the same --conditions, or name another --output"
             )
 
 
@@ -329,12 +376,12 @@ def read_value(text: str) -> int | float | str | bool | None:
 # ------------------------------------------------------------------ records
 
 
-def latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
+def keep_latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
     """Return the last record of each simulation, which is the one that counts."""
     return list({record.key: record for record in records}.values())
 
 
-def in_order(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
+def sort_records(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
     """Return the last record of each simulation, sorted by cell, policy and seed.
 
     Cells and policies come in the order of the study, then others in that of the alphabet.
@@ -347,4 +394,4 @@ def in_order(records: Iterable[SimulationRecord], study: Study) -> list[Simulati
         policy = policies.get(record.policy, len(policies)), record.policy
         return *cell, *policy, record.seed
 
-    return sorted(latest(records), key=rank)
+    return sorted(keep_latest(records), key=rank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -12,16 +13,18 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
-from metronome_opt.bench.process import Limits, TaskOutcome
+from metronome_opt.bench.process import Limits, Send, TaskOutcome
 from metronome_opt.bench.suites import Member
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, SolverError
 from metronome_opt.files.journal import read_journal
 from metronome_opt.files.records import Exact, FrozenMap, Positive
+from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.result import ProgressEvent
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule
-from metronome_opt.solvers.registry import Solver
+from metronome_opt.solvers.registry import Solver, find_solver
 from metronome_opt.verify import verify_schedule
 
-_WORKER = "metronome_opt.bench.worker solver"
+_WARM_UP_S = 1.0
 
 Kind = Literal["schedule", "no_schedule", "infeasible", "out_of_memory", "crash", "invalid"]
 Moment = tuple[Seconds, Exact | None, Exact | None, str]
@@ -120,22 +123,33 @@ def plan(
     seeds: int,
     limits: Callable[[Member], Limits],
     workers: int,
-    module: str = _WORKER,
+    run: Callable[..., None] | None = None,
 ) -> list[Case[SolverRecord]]:
-    """Return the cases of a campaign of solvers, each one once.
+    """Return the cases of a campaign of solvers, without repetition.
 
     The solvers alternate on an instance, seed by seed, so that a machine that gets slower or faster
     does so for all of them. A solver that takes no seed runs once, with seed 0.
 
     Parameters
     ----------
+    members, solvers
+        Instances of suites, and the solvers that run on them.
+    seeds
+        Number of seeds.
+    limits
+        Returns the limits of the cases of an instance.
     workers
-        Threads of each case.
-    module
-        The process that a case runs in, see `run_task`.
+        Threads of a case.
+    run
+        The work of a case, called as `run_solver`, which it is if None.
+
+    Returns
+    -------
+    list of Case
+        In the order in which they run.
     """
     cases = (
-        _case(member, solver, seed, limits(member), workers, module)
+        _case(member, solver, seed, limits(member), workers, run or run_solver)
         for member in members
         for seed in range(seeds)
         for solver in solvers
@@ -145,7 +159,12 @@ def plan(
 
 
 def _case(
-    member: Member, solver: Solver, seed: int, limits: Limits, workers: int, module: str
+    member: Member,
+    solver: Solver,
+    seed: int,
+    limits: Limits,
+    workers: int,
+    run: Callable[..., None],
 ) -> Case[SolverRecord]:
     entry, where = member.entry, solver.where
     fields = {
@@ -159,22 +178,92 @@ def _case(
         "seed": seed,
         "workers": workers,
     }
+    task = partial(
+        run,
+        instance=member.instance,
+        solver=where if isinstance(where, str) and ".py:" in where else solver.name,
+        seed=seed,
+        time_limit_s=limits.time_s,
+        workers=workers,
+    )
+    results = partial(_verified, member, solver.name, seed)
+    return Case(SolverRecord, fields, limits, lambda: task, results, solver.packages)
 
-    def document() -> dict[str, Any]:
-        return {
-            "instance": member.instance.to_dict(),
-            "solver": where if isinstance(where, str) and ".py:" in where else solver.name,
-            "seed": seed,
-            "time_limit_s": limits.time_s,
-            "workers": workers,
+
+def run_solver(
+    send: Send, *, instance: Instance, solver: str, seed: int, time_limit_s: float, workers: int
+) -> None:
+    """Minimise the contention of an instance, and send every incumbent and bound.
+
+    The clock starts when everything that happens once per process is over: kernels and back ends
+    are loaded by solving two jobs. What a solver does in every run, such as starting HiGHS as a
+    program, counts. The solver is called with a `SolverRun` as `solve` does it, but a schedule is
+    only what the solver itself offered, never the unshifted one that `solve` falls back to.
+
+    Parameters
+    ----------
+    send
+        Takes the messages of the run.
+    instance, solver, seed, time_limit_s, workers
+        As in the record; a solver of the user is called ``file.py:function``.
+
+    Raises
+    ------
+    SolverError
+        If the solver failed without a schedule.
+    """
+    from metronome_opt.solvers.run import SolverRun
+
+    function = find_solver(solver).load()
+    _warm_up(solver, workers)
+    last: Fraction | None = None
+
+    def on_event(event: ProgressEvent, /) -> None:
+        nonlocal last
+        content: dict[str, Any] = {
+            "elapsed_s": round(event.elapsed_s, 6),
+            "incumbent": None if event.incumbent is None else str(Fraction(event.incumbent)),
+            "bound": None if event.bound is None else str(Fraction(event.bound)),
+            "source": event.source,
         }
+        if event.incumbent != last:
+            last = event.incumbent
+            content["offsets"] = run.named()
+        send("progress", **content)
 
-    results = partial(_judged, member, solver.name, seed)
-    return Case(SolverRecord, fields, limits, module, document, results, solver.packages)
+    send("ready")
+    run = SolverRun(
+        instance, time_limit=time_limit_s, seed=seed, workers=workers, callback=on_event
+    )
+    try:
+        function(run)
+    except SolverError as error:
+        if run.best is None:
+            raise
+        run.notes.append(f"stopped by an error: {error}")
+    runtime = run.elapsed
+    unproved = "feasible" if run.best is not None else "unknown"
+    send(
+        "end",
+        status="optimal" if run.proved else unproved,
+        stop=str(run.stop),
+        runtime_s=round(runtime, 6),
+        build_s=round(run.build_s, 6),
+        notes=run.notes,
+    )
 
 
-def _judged(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
-    """Return the results of an outcome, every statement verified here."""
+def _warm_up(solver: str, workers: int) -> None:
+    """Solve a few jobs with `solver`; a failure here is repeated later."""
+    from metronome_opt.api import solve
+    from metronome_opt.solvers.arguments import warm_up_instance
+
+    with suppress(Exception):
+        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=workers)
+
+
+def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
+    """Return the results of an outcome; statements of the solver are verified."""
     end = outcome.first("end")
     steps = [each for each in outcome.messages if each["event"] == "progress"]
     offsets = next((each["offsets"] for each in reversed(steps) if "offsets" in each), None)

@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from metronome_opt.bench.simulations import SimulationRecord, Value, latest
+from metronome_opt.bench.simulations import SimulationRecord, Value, keep_latest
 from metronome_opt.bench.statistics import Interval, mean_interval, three_digits
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import write_text
-from metronome_opt.output.figures.style import in_order
+from metronome_opt.output.figures.style import sort_policies
 from metronome_opt.simulation.study import Cell
 
 _BASELINES = ("default", "nearest", "exclusive")
@@ -104,14 +104,14 @@ class StudyPart:
     runs: pd.DataFrame
     jobs: pd.DataFrame
 
-    def only(self, cells: Sequence[str]) -> StudyPart:
+    def select(self, cells: Sequence[str]) -> StudyPart:
         """Return the part of these cells, with the same seeds and policies."""
         runs, jobs = (
             frame[frame.index.isin(cells, level="cell")] for frame in (self.runs, self.jobs)
         )
         return replace(self, title=", ".join(cells), cells=tuple(cells), runs=runs, jobs=jobs)
 
-    def of(self, policy: str) -> pd.DataFrame:
+    def runs_of(self, policy: str) -> pd.DataFrame:
         """Return the runs of a policy that were done."""
         return self.runs[self.runs.index.isin([policy], level="policy")]
 
@@ -121,9 +121,9 @@ class StudyPart:
         None where there is no such seed, or the value of a run is not known: the mean of the others
         would be one of the easier runs.
         """
-        return self._interval(self.of(policy)[measure].droplevel("policy"), policy)
+        return self._interval(self.runs_of(policy)[measure].droplevel("policy"), policy)
 
-    def paired(self, policy: str, against: str, measure: str) -> Interval | None:
+    def mean_ratio(self, policy: str, against: str, measure: str) -> Interval | None:
         """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
         if not {policy, against} <= set(self.runs.index.get_level_values("policy")):
             return None
@@ -156,7 +156,7 @@ class StudyPart:
         return mean_interval(by_seed) if by_seed and all(map(isfinite, by_seed)) else None
 
 
-def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
+def split_study(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     """Return the whole study, if it has several cells, and then each cell.
 
     Raises
@@ -166,22 +166,22 @@ def parts_of(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     """
     _check(records)
     done = [record for record in records if record.succeeded]
-    jobs = _stacked(done, "jobs", _JOBS).astype({"finished": bool})
+    jobs = _index_tables(done, "jobs", _JOBS).astype({"finished": bool})
     jobs["completion"] = jobs["completion_s"].where(jobs["finished"])
     jobs["slowdown"] = jobs["iteration_mean_ms"] / jobs["ideal_ms"]
     jobs = jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
-    runs = _runs_of(done, jobs, _stacked(done, "links", _LINKS))
-    cells = tuple(dict.fromkeys(map(label_of, records)))
+    runs = _measure_runs(done, jobs, _index_tables(done, "links", _LINKS))
+    cells = tuple(dict.fromkeys(map(cell_label, records)))
     wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
     if len(cells) > 1:
         wanted.insert(0, (ALL_CELLS, cells))
     parts = []
     for title, chosen in wanted:
-        mine = [record for record in records if label_of(record) in chosen]
-        policies = in_order({record.policy for record in mine})
+        mine = [record for record in records if cell_label(record) in chosen]
+        policies = sort_policies({record.policy for record in mine})
         seeds = tuple(sorted({record.seed for record in mine}))
         part = StudyPart(title, cells, seeds, policies, runs, jobs)
-        parts.append(replace(part.only(chosen), title=title))
+        parts.append(replace(part.select(chosen), title=title))
     return tuple(parts)
 
 
@@ -197,7 +197,7 @@ def _ratio(one: pd.Series[float], other: pd.Series[float]) -> pd.Series[float]:
 # ------------------------------------------------------------------ frames
 
 
-def label_of(record: SimulationRecord) -> str:
+def cell_label(record: SimulationRecord) -> str:
     """Return the name of the cell of a record."""
     return Cell(record.cell).label if record.cell else record.study
 
@@ -211,7 +211,7 @@ def _check(records: Sequence[SimulationRecord]) -> None:
         raise InputError(
             f"records: are of the studies {', '.join(map(quote, studies))}; report one at a time"
         )
-    keys = Counter((label_of(record), record.seed, record.policy) for record in records)
+    keys = Counter((cell_label(record), record.seed, record.policy) for record in records)
     (cell, seed, policy), count = keys.most_common(1)[0]
     if count > 1:
         raise InputError(
@@ -223,16 +223,16 @@ def _check(records: Sequence[SimulationRecord]) -> None:
             raise InputError(f"records: {record.title} is done and has no results")
 
 
-def _stacked(
+def _index_tables(
     records: Sequence[SimulationRecord], part: _Table, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return the tables of all runs, by cell, seed and policy, with at least these columns."""
-    frame = _tidy(records, part).reindex(columns=[*_RUN, *names])
+    frame = _combine_tables(records, part).reindex(columns=[*_RUN, *names])
     kinds = {name: np.float64 for name in names if name not in _WORDS}
     return frame.astype(kinds).set_index(_RUN)
 
 
-def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
+def _combine_tables(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
     """Return a table of all simulations that were done, one row per job, or link, and run.
 
     First come study, cell, its settings, policy and seed, then the columns of the run. A setting
@@ -242,7 +242,7 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
     for record in records:
         columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
         table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
-        run: dict[str, Value] = {"study": record.study, "cell": label_of(record)}
+        run: dict[str, Value] = {"study": record.study, "cell": cell_label(record)}
         run |= {
             f"cell_{name}" if name in {*columns, "study", "policy", "seed"} else name: value
             for name, value in record.cell.items()
@@ -254,11 +254,11 @@ def _tidy(records: Sequence[SimulationRecord], part: _Table) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_RUN)
 
 
-def _runs_of(
+def _measure_runs(
     records: Sequence[SimulationRecord], jobs: pd.DataFrame, links: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the measures of all runs; see `StudyPart`."""
-    makespans = {(label_of(each), each.seed, each.policy): each.makespan_s for each in records}
+    makespans = {(cell_label(each), each.seed, each.policy): each.makespan_s for each in records}
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
     by_run = jobs.groupby(level=_RUN)
@@ -311,10 +311,10 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
         If there are no records, they are of several studies or conditions, or something cannot be
         written.
     """
-    records = latest(records)
-    estimates = [row for part in parts_of(records) for row in _estimates(part)]
+    records = keep_latest(records)
+    estimates = [row for part in split_study(records) for row in _estimates(part)]
     done = [record for record in records if record.succeeded]
-    tables = {f"{name}.csv": _tidy(done, name).drop(columns="cell") for name in _FILES}
+    tables = {f"{name}.csv": _combine_tables(done, name).drop(columns="cell") for name in _FILES}
     tables["estimates.csv"] = pd.DataFrame(estimates)
     for name, table in tables.items():
         write_text(Path(folder) / name, table.to_csv(index=False, lineterminator="\n"))
@@ -327,7 +327,7 @@ def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
     baselines = [policy for policy in _BASELINES if policy in part.policies]
     for against, policy, measure in product(baselines, part.policies, MEASURES):
         if policy != against:
-            ratio = part.paired(policy, against, measure)
+            ratio = part.mean_ratio(policy, against, measure)
             yield _estimate(part, ratio, policy, measure, against)
 
 
@@ -356,10 +356,10 @@ def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
     """
     if not records:
         return []
-    whole = parts_of(records)[0]
+    whole = split_study(records)[0]
     rows = []
     for policy in whole.policies:
-        runs = whole.of(policy)
+        runs = whole.runs_of(policy)
         row = {"policy": policy, "runs": len(runs), "unfinished": int(runs["unfinished"].sum())}
         means = {name: whole.mean(policy, name) for name in SUMMARY}
         rows.append(row | {name: mean and mean.mean for name, mean in means.items()})

@@ -1,7 +1,6 @@
 """Suites: folders of instances and scenarios.
 
-Those with an index state the origin of each instance, and reserve some for tuning. Of any other
-folder only the files are known.
+An index states the origin of each instance, and reserves some for tuning. A folder needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
 SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"
-SUITES = Path("benchmarks") / "suites"
 
 UNSPLIT: Final = "none"
 Split = Literal["tune", "test", "none"]
@@ -42,7 +40,7 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 
 
 class Entry(Record):
-    """One instance: file, permitted use and origin; None for unknown."""
+    """An instance of a suite: file, permitted use and origin; None for unknown."""
 
     name: Name
     file: Name
@@ -55,7 +53,7 @@ class Entry(Record):
 
     @property
     def maker(self) -> str | None:
-        """Its generator with the version; None if that is not known."""
+        """The generator with its version; None if it is not known."""
         return None if self.generator is None else f"{self.generator}, version {self.version}"
 
 
@@ -65,14 +63,14 @@ class _Index(Record):
     Parameters
     ----------
     family
-        Its name.
+        The name of the suite.
     about
         One line.
     time_limit_s
         The usual limit, in seconds.
     instances
-        ``tune``: solvers may be tuned on it; ``test``: results are published on it; ``none``: no
-        such difference is made.
+        Split ``tune``: solvers may be tuned on it; ``test``: results are published on it; ``none``:
+        the suite is not split.
     """
 
     format: Literal["metronome-suite/1"]
@@ -122,7 +120,7 @@ class Suite:
                 yield self._read(entry)
 
     def entries(self, split: str | None = None) -> list[Entry]:
-        """Return what the index says of a split, as in `members`."""
+        """Return the entries of a split, as in `members`."""
         fits = {None: ("tune", "test", UNSPLIT), "test": ("test", UNSPLIT)}.get(split, (split,))
         return [entry for entry in self.index.instances if entry.split in fits]
 
@@ -132,7 +130,7 @@ class Suite:
         if checksum != entry.sha256:
             raise InputError(
                 f"{path}: its checksum is {checksum[:12]}..., the index says "
-                f"{entry.sha256[:12]}...; restore the stored file or generate the suite anew"
+                f"{entry.sha256[:12]}...; restore the stored file or generate the suite again"
             )
         return Member(self.index.family, self.index.time_limit_s, entry, instance, path)
 
@@ -140,8 +138,8 @@ class Suite:
 def _read_file(path: Path) -> tuple[Instance, str]:
     """Return the instance of a file and its checksum; of a scenario that of its instance.
 
-    A scenario file does not determine its instance: models are described in other files. Its jobs
-    without nodes are spread, so that solvers have links on which many of them meet.
+    A scenario file does not determine its instance: models are described in other files. Jobs
+    without nodes are spread, so that many of them share links.
     """
     with error_context(path):
         problem = build_problem(read_source(path))
@@ -168,7 +166,7 @@ def read_suite(folder: str | Path) -> Suite:
 def _suite_of_files(folder: Path) -> Suite:
     """Return a suite of the instances and scenarios in a folder; other documents are ignored.
 
-    Each is called like its file, or like its whole name where two differ in their suffixes alone.
+    An instance is called like its file, with the suffix where two files differ only by it.
     """
     try:
         files = [path for path in sorted(folder.iterdir()) if _is_problem(path)]
@@ -207,51 +205,40 @@ def _is_problem(path: Path) -> bool:
     return read_document(path).get("format") in (INSTANCE_FORMAT, SCENARIO_FORMAT)
 
 
-def find_suites(wanted: str, start: str | Path = ".") -> list[Suite]:
+def find_suites(wanted: str) -> list[Suite]:
     """Return the suites that a user names.
 
     Parameters
     ----------
     wanted
-        Names or folders, separated by commas, or ``all``. A name is that of a folder in
-        ``benchmarks/suites`` of `start` or of the nearest folder above it that has one, or else of
-        a suite that comes with the package.
-    start
-        Folder to look from.
+        Names of suites that come with the package, or folders, separated by commas; or ``all``.
+
+    Returns
+    -------
+    list of Suite
+        In the order of their names in `wanted`, without repetition.
 
     Raises
     ------
     InputError
-        If one is not there; the text lists the names.
+        If there is no suite or folder of a name; the text lists the suites.
     """
-    here = Path(start).resolve()
-    homes = (folder / SUITES for folder in (here, *here.parents))
-    home = next(filter(Path.is_dir, homes), None)
-    shipped = _stored(shipped_folder("suites"))
-    stored = shipped if home is None else _stored(home)
+    shipped = {
+        index.parent.name: index.parent
+        for index in sorted(shipped_folder("suites").glob(f"*/{INDEX}"))
+    }
     chosen: list[Path] = []
-    for name in filter(None, (part.strip() for part in wanted.split(","))):
+    for name in filter(None, map(str.strip, wanted.split(","))):
         if name == "all":
-            chosen += stored.values()
-        elif home and name in stored:
-            chosen.append(stored[name])
-        elif (Path(start) / name).is_dir():
-            chosen.append(Path(start) / name)
-        elif name in shipped:
-            chosen.append(shipped[name])
+            chosen += shipped.values()
+        elif name in shipped or Path(name).is_dir():
+            chosen.append(shipped.get(name, Path(name)))
         else:
-            raise InputError(_unknown(name, stored))
+            chosen = []
+            break
     if not chosen:
-        raise InputError(_unknown(wanted, stored))
+        raise InputError(
+            f"suite: {quote(wanted)} is not known: it is not a folder; choose from "
+            f"{', '.join(shipped)}"
+        )
     return [read_suite(folder) for folder in dict.fromkeys(chosen)]
-
-
-def _stored(home: Path) -> dict[str, Path]:
-    return {path.parent.name: path.parent for path in sorted(home.glob(f"*/{INDEX}"))}
-
-
-def _unknown(name: str, stored: Collection[str]) -> str:
-    return (
-        f"suite: {quote(name)} is not known: it is not a folder; choose from "
-        f"{', '.join(stored) or 'none'}"
-    )

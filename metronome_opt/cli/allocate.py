@@ -46,7 +46,7 @@ def allocate(
     ] = None,
     stretch_limit: options.StretchLimit = None,
     max_loss: options.MaxLoss = None,
-    move_cost: Annotated[
+    migration_cost: Annotated[
         float | None,
         typer.Option(
             min=0,
@@ -69,10 +69,10 @@ def allocate(
     for name in networks:
         check_network(name)
     moves = None
-    if move_cost is not None:
+    if migration_cost is not None:
         from metronome_opt.cli.moves import Moves
 
-        moves = Moves.read(scenario, move_cost)
+        moves = Moves.read(scenario, migration_cost)
     source = options.read_source(scenario) if moves is None else moves.source
     check_targets([scenario], [output, plot])
     options.check_outputs(plot, claims)

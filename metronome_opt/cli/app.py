@@ -1,4 +1,4 @@
-"""Commands by name, each imported when it is called, so that help is there at once."""
+"""Commands by name; a command is imported when it is called, so that help is fast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = {
     "allocate": "Choose where jobs run, which are gated and when they send.",
     "solve": "Choose time slots at given places: an exact problem with value, bound and gap.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
-    "fit": "Decide whether all jobs of FILE can keep slots.",
+    "fit": "Test whether all jobs of FILE can be gated.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies.",
     "place": "Place all tasks of JOB in a cluster, or none.",
@@ -36,7 +36,7 @@ COMMANDS = {
 
 
 class Group(typer.core.TyperGroup):
-    """A group of commands whose help has a whole sentence for each of them."""
+    """A group of commands whose help has a whole sentence for each command."""
 
     def summary(self, name: str) -> str:
         """Return the sentence of a command."""
@@ -48,11 +48,34 @@ class Group(typer.core.TyperGroup):
             formatter.write_dl([(name, self.summary(name)) for name in self.list_commands(ctx)])
 
 
+# Options of the release before; they stay for one more.
+OLD_OPTIONS = {
+    "--capacity": "--link-capacity",
+    "--down": "--cordon",
+    "--jobs": "--processes",
+    "--move-cost": "--migration-cost",
+    "--node-patience": "--node-timeout",
+    "--patience": "--bind-timeout",
+    "--policy": "--policies",
+    "--seeds": "--replications",
+    "--set": "--conditions",
+    "--sharing": "--network",
+    "--take": "--apply-schedule",
+    "--tolerance": "--max-loss",
+    "--up": "--uncordon",
+    "--workers": "--threads",
+}
+
+
 class Command(typer.core.TyperCommand):
-    """A command that refuses to be given an option twice, unless it collects the values."""
+    """A command that knows old names of options, and refuses an option that is given twice.
+
+    Options that collect values may be given several times.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments; a usage error for an option whose first value would be lost."""
+        args = self._in_new_names(args)
         given = list(args)
         rest: list[str] = super().parse_args(ctx, args)
         values, _, order = self.make_parser(ctx).parse_args(given)
@@ -65,12 +88,23 @@ class Command(typer.core.TyperCommand):
                 raise typer.BadParameter(said, ctx=ctx, param=option)
         return rest
 
+    def _in_new_names(self, args: list[str]) -> list[str]:
+        """Return arguments with the new names of options where the command has lost the old."""
+        known = {name for option in self.params for name in option.opts}
+        renamed = []
+        for arg in args:
+            name, equals, value = arg.partition("=")
+            new = OLD_OPTIONS.get(name)
+            is_old = new in known and name not in known
+            renamed.append(f"{new}{equals}{value}" if is_old else arg)
+        return renamed
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class App(typer.Typer):
-    """An application of such commands."""
+    """An application whose commands are `Command`."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[F], F]:
         """Register a function as a command."""
@@ -78,14 +112,14 @@ class App(typer.Typer):
 
 
 class _Commands(Group):
-    """A group that knows the names of its commands and imports the one that is called."""
+    """A group that imports a command when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = dict.fromkeys(COMMANDS, typer.core.TyperCommand(name=None))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; None if there is none of the name."""
+        """Import a command; None for an unknown name."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -112,7 +146,7 @@ _STYLE: dict[str, Any] = {
 app = typer.Typer(
     name="metronome",
     cls=_Commands,
-    help="Decide when periodic training jobs may burst, so that they share links in peace.",
+    help="Schedule the traffic of periodic training jobs on shared links.",
     **_STYLE,
 )
 

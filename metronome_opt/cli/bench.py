@@ -41,11 +41,11 @@ def run(
         typer.Option(
             metavar="NAMES",
             help=f"Separated by commas, out of {', '.join(SOLVERS)}; or file.py:function of your "
-            "own, a function of one Search.",
+            "own, a function of one SolverRun.",
         ),
     ] = ["auto"],  # noqa: B006 (it is only read)
-    seeds: Annotated[
-        int, typer.Option(min=1, help="0, 1, ... for solvers that take one; the others run once.")
+    replications: Annotated[
+        int, typer.Option(min=1, help="Number of seeds, 0, 1, ...; solvers without one run once.")
     ] = 1,
     time_limit: Annotated[
         float | None,
@@ -56,7 +56,7 @@ def run(
         ),
     ] = None,
     split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",
-    workers: Annotated[
+    threads: Annotated[
         int | None,
         typer.Option(
             min=1,
@@ -80,18 +80,16 @@ def run(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Append the records here, one JSON object a line."),
+        typer.Option("--output", "-o", help="Append the records here, as JSON lines."),
     ] = Path("campaign.jsonl"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a file: skip the cases that it holds.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip recorded cases.")] = False,
 ) -> int:
-    """Minimise contention on the instances of suites, each case in a process of its own.
+    """Minimise contention on the instances of suites, a process for each case.
 
     A case that does not stop at its time limit is killed a tenth of the limit and 10 s later, and
-    its last schedule counts; one that needs too much memory ends. Imports and compiling are not
-    timed. Every schedule is verified before it is recorded. A campaign that is killed loses at
-    most the cases that were running.
+    its last schedule counts; a case that needs too much memory ends. Imports and compilation are
+    not timed. Every schedule is verified before it is recorded. A killed campaign loses at most the
+    cases that were running.
     """
     from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
     from metronome_opt.bench.process import Limits
@@ -101,15 +99,15 @@ def run(
 
     chosen = [find_solver(name) for name in _names(solvers)]
     members = _members(",".join(suite), split)
-    if workers is None:
+    if threads is None:
         one_by_one = dask is None and processes in (None, 1)
-        workers = (os.cpu_count() or 1) if one_by_one else 1
+        threads = (os.cpu_count() or 1) if one_by_one else 1
 
     def limits(member: Member) -> Limits:
         limit = member.time_limit_s if time_limit is None else time_limit
         return Limits(limit, memory_limit)
 
-    cases = plan(members, chosen, seeds=seeds, limits=limits, workers=workers)
+    cases = plan(members, chosen, seeds=replications, limits=limits, workers=threads)
     with Journal(output, SolverRecord, resume=resume) as file:
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
@@ -121,7 +119,7 @@ def run(
                 run_campaign(left, pool, file, watcher)
         except KeyboardInterrupt:
             typer.echo(
-                f"interrupted: what is recorded stays in {output}; "
+                f"interrupted: the records stay in {output}; "
                 "the same command with --resume goes on",
                 err=True,
             )

@@ -1,4 +1,4 @@
-"""``metronome claims``: a schedule as manifests for a cluster."""
+"""``metronome claims``: write a schedule as manifests for a cluster."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def note_missing_nodes(problem: PlacedInstance) -> None:
     """Print a note if claims cannot name the nodes of a real cluster."""
     if not problem.traffic:
         options.note(
-            "an instance does not say where tasks run: every link is taken for a node of its own, "
+            "an instance does not state the nodes of tasks: every link counts as a node, "
             "with a task for each flow; claims for a real cluster need the scenario"
         )

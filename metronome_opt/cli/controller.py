@@ -23,7 +23,7 @@ def controller(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Make STATE if it is not there, as place does; else take over its changed nodes.",
+            help="Make STATE if it is missing, as place does; else apply changes of its nodes.",
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -34,15 +34,15 @@ def controller(
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Place only pods of this one.", show_default="all"),
+        typer.Option(metavar="NAME", help="Place only pods of this namespace.", show_default="all"),
     ] = None,
-    patience: Annotated[
+    bind_timeout: Annotated[
         float,
         typer.Option(
             min=1, metavar="S", help="Restart a gang with a pod that is not bound after S seconds."
         ),
     ] = 60.0,
-    node_patience: Annotated[
+    node_timeout: Annotated[
         float,
         typer.Option(min=1, metavar="S", help="Restart gangs of a node not ready for S seconds."),
     ] = 300.0,
@@ -50,12 +50,12 @@ def controller(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Measurements of gates: jobs that deviate from claims get other slots.",
-            show_default="none: slots change only if jobs come or go",
+            help="URL of the Prometheus server: jobs that deviate from claims get other slots.",
+            show_default="none: slots change only if jobs arrive or depart",
         ),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Answer scrapes of metrics here.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics here.")
     ] = None,
 ) -> int:
     """Give waiting pods of a cluster nodes and slots.
@@ -104,8 +104,8 @@ def controller(
             store.state,
             live,
             namespace=namespace,
-            patience_s=patience,
-            node_patience_s=node_patience,
+            patience_s=bind_timeout,
+            node_patience_s=node_timeout,
         )
         watch(client, where, changed, stop)
         run(

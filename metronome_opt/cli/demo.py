@@ -44,8 +44,8 @@ def demo(
     wrote(figure)
     checked = verify(SMALL, schedule)
     typer.echo(
-        f"\n{LARGE}: its 13 jobs have places at which not all bursts can be kept apart; "
-        "so that few of them are gated"
+        f"\n{LARGE}: at the given places of its 13 jobs not all bursts can be kept apart, "
+        "so few jobs are gated"
     )
     return checked or status or allocate(LARGE, time_limit=time_limit, seed=seed)
 

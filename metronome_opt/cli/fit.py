@@ -1,4 +1,4 @@
-"""``metronome fit``: decide which jobs can keep slots."""
+"""``metronome fit``: test which jobs can be gated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fit(
     drop: Annotated[
         bool,
         typer.Option(
-            "--drop", help="Leave out jobs of the minimum weight, so that the others fit."
+            "--drop", help="Drop jobs of the minimum weight, so that the others can be gated."
         ),
     ] = False,
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
@@ -41,10 +41,10 @@ def fit(
     output: options.ScheduleOutput = None,
     as_json: options.Json = False,
 ) -> int:
-    """Decide whether all jobs of FILE can keep slots.
+    """Test whether all jobs of FILE can be gated.
 
-    If not, say which of them stand in the way. Exit status 1 if they do not fit, or if it is not
-    known in time.
+    If not, the conflicts are printed. The exit status is 1 if they cannot, or if that is not known
+    within the time limit.
     """
     problem = options.read_problem(file)
     instance = problem.instance
@@ -63,15 +63,15 @@ def fit(
     if output is not None and (fits or result.refutations):
         known = result.offsets or {}
         refutations, bound = prove(instance, result, drop=drop, cushion_slots=cushion_slots)
-        proved = any(each.is_proved for each in refutations)
+        proved = any(refutation.is_proved for refutation in refutations)
         status = Status.INFEASIBLE if proved else Status.UNKNOWN
         schedule = Schedule(
             instance=instance.name,
-            # Jobs that are left out begin unshifted.
+            # Jobs that are dropped begin unshifted.
             offsets={**instance.unshifted, **known} if fits else {},
             stretch=dict.fromkeys(instance.unshifted, 0) if fits else {},
             status=Status.FEASIBLE if fits else status,
-            # None is stated: the judge takes long where jobs are many, and jobs that are left out
+            # None is stated: verification takes long where jobs are many, and jobs that are dropped
             # may have no common hyperperiod with the others.
             objectives={},
             lower_bound=None,
@@ -94,7 +94,7 @@ def fit(
     else:
         _print(instance, result, drop=drop)
     if result.stop is StopReason.INTERRUPTED:
-        options.note("interrupted: this is what was known by then")
+        options.note("interrupted: this was known by then")
         return options.INTERRUPTED
     return 0 if fits else 1
 
@@ -118,22 +118,22 @@ def _document(instance: Instance, result: FeasibilityResult) -> dict[str, object
 
 def _print(instance: Instance, result: FeasibilityResult, *, drop: bool) -> None:
     if result.offsets is None:
-        unknown = "not known: no answer in time, or by this solver"
-        typer.echo("they do not fit (proved)" if result.bound is None else unknown)
+        unknown = "not known: time limit, or heuristic solver"
+        typer.echo("infeasible (proved)" if result.bound is None else unknown)
     else:
         terminal().print(_table(instance, result.offsets))
         proof = "proved" if result.proved else f"at least {result.bound}"
-        count = f"{len(result.offsets)} of {len(instance.jobs)} jobs keep slots"
-        typer.echo(f"{count}; leaves out weight: {result.cost} ({proof})" if drop else count)
+        count = f"{len(result.offsets)} of {len(instance.jobs)} jobs gated"
+        typer.echo(f"{count}; weight dropped: {result.cost} ({proof})" if drop else count)
     for refutation in result.refutations[:_MAX_REFUTATIONS]:
-        typer.echo(f"not together, periods in slots: {refutation}")
+        typer.echo(f"conflict, periods in slots: {refutation}")
 
 
 def _table(instance: Instance, offsets: Mapping[str, int]) -> Table:
-    """Return one row per job: its period and its first slot, if it keeps slots."""
+    """Return one row per job: its period and its offset, if it is gated."""
     rows = []
     for job in instance.jobs:
-        first = offsets.get(job.name)
-        slots = "free" if first is None else f"{first * instance.slot_ms:,}"
-        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", slots))
-    return plain_table(("job", "weight", "period\n(ms)", "first slot\n(ms)"), rows)
+        offset = offsets.get(job.name)
+        text = "ungated" if offset is None else f"{offset * instance.slot_ms:,}"
+        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", text))
+    return plain_table(("job", "weight", "period\n(ms)", "offset\n(ms)"), rows)

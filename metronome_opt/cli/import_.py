@@ -1,4 +1,4 @@
-"""``metronome import``: a scenario of what a cluster has."""
+"""``metronome import``: write a scenario of a cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.reading.machines import ImportOptions
     from metronome_opt.kubernetes.reading.scenario import ImportedCluster
 
-_BUNDLE = 10_000  # links that an uplink may be
+_MAX_BUNDLE = 10_000  # links in an uplink
 
 
 def import_(
@@ -39,13 +39,13 @@ def import_(
     slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
     nic_gbps: Annotated[
         str | None,
-        typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
+        typer.Option(help="Interface of nodes without STBandwidthCapacity."),
     ] = None,
     tier_gbps: Annotated[
         list[str] | None,
         typer.Option(
             metavar="GBPS,...",
-            help="The uplinks of switches of each tier, from the lowest up, that state none.",
+            help="Uplinks by tier of switches, from the lowest, where none are stated.",
             show_default="they limit nothing",
         ),
     ] = None,
@@ -54,15 +54,15 @@ def import_(
         typer.Option(
             min=1,
             max=1024,
-            help="GPUs of each node, where none states its own.",
+            help="GPUs of a node, where no node states its own.",
             show_default="8 in a fabric",
         ),
     ] = None,
     link_gbps: Annotated[
         str | None,
         typer.Option(
-            help="What a GPU sends to the others of its node.",
-            show_default="what is known of the GPU",
+            help="Bandwidth from a GPU to the others of its node.",
+            show_default="that of the GPU, if known",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -82,13 +82,13 @@ def import_(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
-        tier_mbps=tuple(_megabits("--tier-gbps", each, _BUNDLE) for each in tiers),
+        tier_mbps=tuple(_megabits("--tier-gbps", tier, _MAX_BUNDLE) for tier in tiers),
         gpus=gpus,
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
     imported = _read(files, choices)
-    for each in imported.notes:
-        options.note(each)
+    for text in imported.notes:
+        options.note(text)
     if output is not None:
         write_text(output, imported.text(output.suffix))
     if as_json:
@@ -121,7 +121,7 @@ def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
 
 
 def _megabits(option: str, text: str, links: int = 1) -> int:
-    """Return a bandwidth of so many links, typed in Gbit/s, in whole Mbit/s, rounded down."""
+    """Return a bandwidth that is typed in Gbit/s in whole Mbit/s, rounded down."""
     from metronome_opt.kubernetes.quantities import parse_positive
     from metronome_opt.scenario.workload import FASTEST
 

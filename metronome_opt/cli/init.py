@@ -1,4 +1,4 @@
-"""``metronome init``: a scenario to begin with."""
+"""``metronome init``: write a first scenario."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ def inject(
 ) -> int:
     """Prepare the workloads of FILE for the controller.
 
-    Pods that hold GPUs get the scheduling gate of the controller, and their containers variables
-    and a file of slots, which a gate of a training loop reads. Each workload has to say what a task
-    sends: annotation traffic, or model and batch.
+    Pods with GPUs get the scheduling gate of the controller, and their containers get variables and
+    a file of slots, which a gate of a training loop reads. A workload must state the traffic of a
+    task: annotation traffic, or model and batch.
     """
     from metronome_opt.kubernetes.files import dump_objects, read_manifests
     from metronome_opt.kubernetes.inject import inject as inject_into

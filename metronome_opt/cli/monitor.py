@@ -31,7 +31,7 @@ _MAX_NAMED = 10
 
 def monitor(
     state: options.State,
-    prometheus: Annotated[str, typer.Option(metavar="URL", help="Where gates are scraped.")],
+    prometheus: Annotated[str, typer.Option(metavar="URL", help="URL of the Prometheus server.")],
     once: Annotated[bool, typer.Option("--once", help="Check once, and end.")] = False,
     interval: Annotated[
         float, typer.Option(min=1, max=_MAX_INTERVAL_S, metavar="S", help="Check every S seconds.")
@@ -56,10 +56,10 @@ def monitor(
     if not (once or dry_run):
         watch = _Watch(state, Monitor(read, check_s=interval), claims, as_json=as_json)
         return watch.repeat(interval)
-    # There is one check only, so its findings are believed.
-    following = Monitor(read, check_s=interval, persist=1)
-    watch = _Watch(state, following, None if dry_run else claims, as_json=as_json)
-    answer = watch.check(partial(following.ask, measured=True), dry_run=dry_run)
+    # There is only one check, so its findings need no confirmation.
+    monitored = Monitor(read, check_s=interval, persist=1)
+    watch = _Watch(state, monitored, None if dry_run else claims, as_json=as_json)
+    answer = watch.check(partial(monitored.ask, measured=True), dry_run=dry_run)
     if answer is None:
         watch.report("no job has claims on links", 0, {}, None)
     return 0 if answer is not None and len(_unmeasured(answer)) < len(answer.observations) else 1
@@ -76,12 +76,12 @@ class _Watch:
     exported: bool = False  # the folder has the claims in force
 
     def repeat(self, interval_s: float) -> int:
-        """Check until interrupted; what fails is tried again."""
+        """Check until interrupted; a failed check is repeated."""
         try:
             while True:
                 try:
                     self.check(self.monitor.next)
-                except MetronomeError as error:  # another process has the folder, say; that passes
+                except MetronomeError as error:  # another process may hold the folder for a while
                     typer.echo(f"metronome: {error}", err=True)
                 time.sleep(interval_s)
         except KeyboardInterrupt:
@@ -93,7 +93,7 @@ class _Watch:
         *,
         dry_run: bool = False,
     ) -> SlotDecision | None:
-        """Decide what is asked about a state, and apply it; return the decision."""
+        """Review the slots of a state and apply the decision; return it."""
         from metronome_opt.kubernetes.state.monitor import ReviewOutcome, SlotReview
         from metronome_opt.kubernetes.state.store import Store
 
@@ -118,7 +118,7 @@ class _Watch:
     def _export(self) -> None:
         """Write the claims in force if the folder may have others.
 
-        At the beginning it may: of a process that was killed between a decision and its claims.
+        The folder of a process that was killed between a decision and its claims has others.
         """
         if self.claims is None or self.exported:
             return
@@ -133,7 +133,7 @@ class _Watch:
     def report(
         self, reason: str, gangs: int, unmeasured: Mapping[str, str], fault: str | None
     ) -> None:
-        """Print the outcome of a check: a line, and a line for each reason not to measure a job."""
+        """Print the outcome of a check, and the reasons of missing measurements."""
         if self.as_json:
             document: dict[str, Any] = {"rephased": gangs, "reason": reason}
             typer.echo(json.dumps({**document, "unmeasured": unmeasured, "fault": fault}))

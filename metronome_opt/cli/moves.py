@@ -1,4 +1,4 @@
-"""Migrations of running jobs, which ``metronome allocate --move-cost`` chooses."""
+"""Migrations of running jobs, which ``metronome allocate --migration-cost`` chooses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.scenario import read_moved
-from metronome_opt.output.tables import on_nodes
+from metronome_opt.output.tables import format_nodes
 from metronome_opt.scenario import Scenario
 
 
@@ -29,7 +29,7 @@ class Moves:
         """Read the state of a cluster, and choose the migrations that pay."""
         if not folder.is_dir():
             raise InputError(
-                f"--move-cost: {folder} is no folder of a cluster's state; leave it out"
+                f"--migration-cost: {folder} is no folder of a cluster's state; leave it out"
             )
         return cls(*read_moved(folder, cost_s, time.time()), cost_s)
 
@@ -50,8 +50,9 @@ class Moves:
     def print(self) -> None:
         """Print a line for each migration."""
         for move in self.moves:
+            source, target = (format_nodes(place.nodes) for place in (move.before, move.after))
             typer.echo(
-                f"move {move.job}: {on_nodes(move.before.nodes)} -> {on_nodes(move.after.nodes)}: "
+                f"move {move.job}: {source} -> {target}: "
                 f"saves {move.saves_ms / 1000:.0f} s, costs {self.cost_s:g} s"
             )
         if not self.moves:

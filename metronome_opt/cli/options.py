@@ -1,11 +1,11 @@
-"""Arguments and options that several commands share, how they are read, and what is printed."""
+"""Arguments and options that several commands share, with functions that read and print."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,38 +41,37 @@ ClaimsFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write claims to this folder, as manifests.")
 ]
 MemoryLimit = Annotated[
-    int, typer.Option(min=1, metavar="MB", help="For each process of a case or simulation.")
+    int,
+    typer.Option(min=1, metavar="MB", help="Limit of a process of a case or simulation."),
 ]
 TimeLimit = Annotated[float, typer.Option(min=0, help="Seconds, model building included.")]
-Seed = Annotated[int, typer.Option(min=0, help="For everything that is random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of the back end.", show_default="one per core"),
 ]
 CushionSlots = Annotated[
     int,
-    typer.Option(min=0, metavar="G", help="Reserve: solve with every burst longer by G slots."),
+    typer.Option(min=0, metavar="G", help="Slots added to every burst."),
 ]
 NETWORKS = (
-    "How links are shared: fair (RoCE, InfiniBand, short queues), tcp (deep queues), weighted or "
+    "Sharing of links: fair (RoCE, InfiniBand, short queues), tcp (deep queues), weighted or "
     "strict by priority, or gated jobs first."
 )
 Network = Annotated[str | None, typer.Option(help=NETWORKS, show_default="that of FILE")]
-Sharing = Annotated[str | None, typer.Option("--sharing", hidden=True)]
 MaxLoss = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="How much slower than with no job gated a job may become: 5%.",
+        help="Largest loss of a job against all jobs ungated: 5%.",
         show_default="2%",
     ),
 ]
-Tolerance = Annotated[str | None, typer.Option("--tolerance", hidden=True)]
 StretchLimit = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="How much longer periods of gated jobs may become at most: 20%; 0 for no stretch.",
+        help="Largest stretch of a gated job, as a share of its period: 20%; 0 for none.",
         show_default="as far as it pays",
     ),
 ]
@@ -80,12 +79,10 @@ PlotOutput = Annotated[
     Path | None,
     typer.Option("--plot", help="Draw before and after here (.svg, .png or .pdf)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
 NAMESPACE = "default"
-
-T = TypeVar("T")
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C."""
@@ -94,24 +91,8 @@ INTERRUPTED = 130
 # ------------------------------------------------------------------ what is typed
 
 
-def network_of(network: T | None, sharing: T | None) -> T | None:
-    """Return the network, by either of its options."""
-    return _renamed("--network", network, "--sharing", sharing)
-
-
-def max_loss_of(max_loss: str | None, tolerance: str | None) -> str | None:
-    """Return the largest loss, by either of its options."""
-    return _renamed("--max-loss", max_loss, "--tolerance", tolerance)
-
-
-def _renamed(name: str, value: T | None, old: str, old_value: T | None) -> T | None:
-    if value is not None and old_value is not None:
-        raise InputError(f"{old}: is the old name of {name}; give one of the two")
-    return old_value if value is None else value
-
-
 def read_names(typed: Sequence[str]) -> list[str]:
-    """Return the names in ``a,b,c``, of all times that an option is given; no empty ones."""
+    """Return the names in ``a,b,c`` of all occurrences of an option, without empty ones."""
     return [name.strip() for text in typed for name in text.split(",") if name.strip()]
 
 
@@ -123,7 +104,7 @@ def read_pairs(option: str, typed: Sequence[str] | None) -> dict[str, str]:
     option
         Its name, with the dashes.
     typed
-        What was typed after it, each time that it is given.
+        The texts after it, one for each occurrence.
 
     Raises
     ------
@@ -170,7 +151,7 @@ def read_problem(path: Path) -> PlacedInstance:
 
 
 def check_outputs(plot: Path | None = None, claims: Path | None = None) -> None:
-    """Refuse a figure of a format that is not known, and a folder that holds no claims."""
+    """Refuse a figure of an unknown format, and a folder that holds no claims."""
     if plot is not None:
         from metronome_opt.plot import check_suffix
 
@@ -185,7 +166,7 @@ def check_outputs(plot: Path | None = None, claims: Path | None = None) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print a document for programs."""
+    """Print a document as JSON."""
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
@@ -206,7 +187,7 @@ def note(text: str) -> None:
 
 
 def wrote(*paths: Path | None) -> None:
-    """Print to standard error what was written; None stands for an output that is not wanted."""
+    """Print to standard error the paths that were written; None stands for no output."""
     for path in paths:
         if path is not None:
             typer.echo(f"wrote {path}", err=True)

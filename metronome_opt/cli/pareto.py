@@ -48,10 +48,8 @@ def pareto(
     threads: options.Threads = None,
     network: options.Network = None,
     max_loss: options.MaxLoss = None,
-    tolerance: options.Tolerance = None,
     cushion_slots: options.CushionSlots = 0,
     as_json: options.Json = False,
-    sharing: options.Sharing = None,
 ) -> int:
     """Find the Pareto front of FILE for two objectives.
 
@@ -77,8 +75,8 @@ def pareto(
                 time_limit=time_limit,
                 seed=seed,
                 threads=threads,
-                network=options.network_of(network, sharing),
-                max_loss=options.max_loss_of(max_loss, tolerance),
+                network=network,
+                max_loss=max_loss,
                 cushion_slots=cushion_slots,
                 callback=callback,
             )
@@ -91,8 +89,8 @@ def pareto(
         _print(front, files)
     wrote(output / _TABLE, output / _PICTURE)
     if not as_json:
-        for each in front.notes:
-            note(each)
+        for text in front.notes:
+            note(text)
     return options.INTERRUPTED if front.stop is StopReason.INTERRUPTED else 0
 
 
@@ -101,7 +99,7 @@ def pareto(
 
 @contextmanager
 def _results_folder(folder: Path) -> Iterator[None]:
-    """Make a folder; if nothing comes of it, a new one is removed again."""
+    """Make a folder; a new one is removed again after an error."""
     is_new = not folder.exists()
     make_folder(folder)
     try:
@@ -114,7 +112,7 @@ def _results_folder(folder: Path) -> Iterator[None]:
 
 
 def _write_points(front: Front, folder: Path) -> list[Path]:
-    """Write the points and their table; points of an earlier front are removed."""
+    """Write the points and their table; remove points of an earlier front."""
     files = [folder / f"point-{number:03}.json" for number in range(1, len(front.points) + 1)]
     for point, file in zip(front.points, files, strict=True):
         write_schedule(point, file)
@@ -134,7 +132,7 @@ def _is_schedule(path: Path) -> bool:
 
 
 def _csv(front: Front, files: Sequence[Path]) -> str:
-    """Return one row per point: number, file, every objective that all state, and as a float."""
+    """Return one row per point: number, file, and its objectives exactly and as floats."""
     stated = (name for name in OBJECTIVES if all(name in each.objectives for each in front.points))
     names = dict.fromkeys((*front.objectives, *stated))
     text = io.StringIO()
@@ -168,7 +166,7 @@ def _print(front: Front, files: Sequence[Path]) -> None:
 
 
 def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
-    """Return everything for programs; exact numbers are text."""
+    """Return the front as JSON; exact numbers are text."""
     return {
         "instance": front.instance.name,
         "objectives": list(front.objectives),
@@ -188,14 +186,14 @@ def _texts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
 
 
 def front_table(front: Front, files: Sequence[str]) -> Table:
-    """Return one row per point of a front: its number, its values on the axes, its file.
+    """Return one row per point of a front: number, values and file.
 
     Values have as many digits as it takes to distinguish them, up to six.
 
     Parameters
     ----------
     files
-        Where the points are written, in their order.
+        Files of the points, in their order.
     """
     columns = [
         _distinct(name, [point.objectives[name] for point in front.points])

@@ -1,4 +1,4 @@
-"""``metronome place``: find a place for a job in a cluster whose state is kept in a folder."""
+"""``metronome place``: place a job in a cluster whose state is kept in a folder."""
 
 from __future__ import annotations
 
@@ -26,49 +26,47 @@ def place(
         Path | None,
         typer.Argument(
             metavar="[JOB]",
-            help="A job, YAML or JSON; left out, the state is printed.",
+            help="A job, YAML or JSON; without it the state is printed.",
             show_default=False,
         ),
     ] = None,
     cluster: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Make STATE first: an empty cluster, of a scenario, say."
-        ),
+        typer.Option(metavar="FILE", help="Make STATE first: an empty cluster, as of a scenario."),
     ] = None,
     with_jobs: Annotated[
-        bool, typer.Option("--with-jobs", help="With the jobs of the scenario, where it has them.")
+        bool, typer.Option("--with-jobs", help="Keep the jobs of the scenario on their nodes.")
     ] = False,
     remove: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Remove a job first, with all its claims; it stays if JOB finds no place.",
+            help="Remove a job first, with its reservation; it stays if JOB cannot be placed.",
         ),
     ] = None,
-    down: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="A node takes no more tasks.")
-    ] = None,
-    up: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="A node takes tasks again.")
-    ] = None,
-    capacity: Annotated[
+    cordon: Annotated[
         list[str] | None,
-        typer.Option(metavar="LINK=MBPS", help="A link carries so much; 0 if it failed."),
+        typer.Option(metavar="NODE", help="Cordon a node: it takes no more tasks."),
     ] = None,
-    take: Annotated[
+    uncordon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Uncordon a node: it takes tasks again."),
+    ] = None,
+    link_capacity: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LINK=MBPS", help="Set a link's capacity; 0: failed."),
+    ] = None,
+    apply_schedule: Annotated[
         Path | None,
-        typer.Option(
-            metavar="SCHEDULE", help="Running jobs get the slots of it, solved for STATE."
-        ),
+        typer.Option(metavar="SCHEDULE", help="Apply a schedule of STATE to the running jobs."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Find the place, reserve none.")
+        bool, typer.Option("--dry-run", help="Find a placement without reserving it.")
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the state as a scenario, for solve, say."
+            "--output", "-o", metavar="FILE", help="Write the state as a scenario, as for solve."
         ),
     ] = None,
     plot: Annotated[
@@ -84,14 +82,16 @@ def place(
 ) -> int:
     """Place all tasks of JOB in a cluster, or none.
 
-    What is reserved is on the disk in STATE before it is printed.
+    A reservation is on the disk in STATE before it is printed.
     """
     from metronome_opt.kubernetes.state.store import Store
 
-    changes = _changes_of(down or (), up or (), capacity or ())
+    changes = _changes_of(cordon or (), uncordon or (), link_capacity or ())
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
-    _check_alone(job is not None, cluster is not None or bool(changes), remove, take, dry_run)
+    _check_alone(
+        job is not None, cluster is not None or bool(changes), remove, apply_schedule, dry_run
+    )
     options.check_outputs(plot, claims)
     new = None
     if cluster is not None:
@@ -101,11 +101,11 @@ def place(
         before = store.state.sequence
         gang = _read_gang(store.state, state, job, remove, changes)
         for change in changes:
-            typer.echo(_apply(store.state, change), err=True)
+            typer.echo(_apply_change(store.state, change), err=True)
         if gang is None:
             placed = True
-            if take is not None:
-                _take(store.state, take)
+            if apply_schedule is not None:
+                _apply_schedule(store.state, apply_schedule)
             if remove is not None:
                 _remove(store.state, remove)
             _print_state(store.state, as_json=as_json)
@@ -125,44 +125,48 @@ def place(
 
 
 def _check_alone(
-    has_job: bool, is_changed: bool, remove: str | None, take: Path | None, dry_run: bool
+    has_job: bool, is_changed: bool, remove: str | None, schedule: Path | None, dry_run: bool
 ) -> None:
-    """Refuse options that stand alone beside others."""
-    if take is not None and (has_job or is_changed or remove is not None):
-        raise InputError("--take: is for a STATE that stays as it is; do all else before or after")
+    """Refuse options that exclude others."""
+    if schedule is not None and (has_job or is_changed or remove is not None):
+        raise InputError(
+            "--apply-schedule: is for a STATE that stays as it is; do all else before or after"
+        )
     if dry_run and (not has_job or is_changed):
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
 
 
-def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str]) -> list[Change]:
+def _changes_of(
+    cordoned: Iterable[str], uncordoned: Iterable[str], capacities: Iterable[str]
+) -> list[Change]:
     """Return the changes of nodes and links that options name."""
     from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
 
-    both = sorted(set(down) & set(up))
+    both = sorted(set(cordoned) & set(uncordoned))
     if both:
-        raise InputError(f"--down, --up: node {quote(both[0])} is named in both")
+        raise InputError(f"--cordon, --uncordon: node {quote(both[0])} is named in both")
     rates: dict[str, int] = {}
-    for option in capacity:
+    for option in capacities:
         link, _, rate = option.rpartition("=")
         if not link or not (rate.isascii() and rate.isdigit() and len(rate) < 20):
             raise InputError(
-                f"--capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
+                f"--link-capacity: must be LINK=MBPS, a whole number of Mbit/s, got {quote(option)}"
             )
         if rates.setdefault(link, int(rate)) != int(rate):
             raise InputError(
-                f"--capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
+                f"--link-capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
                 "give one of the two"
             )
     changes: list[Change] = [
         CapacityChanged(link=link, capacity=rate) for link, rate in rates.items()
     ]
-    changes += [NodeChanged(node=node, up=False) for node in down]
-    changes += [NodeChanged(node=node, up=True) for node in up]
+    changes += [NodeChanged(node=node, up=False) for node in cordoned]
+    changes += [NodeChanged(node=node, up=True) for node in uncordoned]
     return changes
 
 
-def _apply(state: ClusterState, change: Change) -> str:
-    """Apply a change, and return in one line what it is and which jobs it concerns."""
+def _apply_change(state: ClusterState, change: Change) -> str:
+    """Apply a change, and return a line that states it and the jobs that it concerns."""
     if change.event == "capacity":
         state.set_capacity(change.link, change.capacity)
         jobs = [job for job in state.claims if change.link in state.flows(job)]
@@ -177,7 +181,7 @@ def _apply(state: ClusterState, change: Change) -> str:
 def _read_gang(
     state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
-    """Return the job that asks for a place, if one does; refuse what cannot be done."""
+    """Return the job to place, None if there is none; refuse what cannot be done."""
     from metronome_opt.kubernetes.state.records import read_request
 
     for change in changes:
@@ -203,7 +207,7 @@ def _place(
     plot: Path | None,
     as_json: bool,
 ) -> bool:
-    """Place a job, perhaps instead of another one, and print so; return True if there was room."""
+    """Place a job, perhaps instead of another one, and print it; return whether it was placed."""
     from metronome_opt.kubernetes.state.placement import place_job
     from metronome_opt.kubernetes.state.views import restore, snapshot_of
     from metronome_opt.kubernetes.state.waiting import WaitDecision
@@ -232,9 +236,9 @@ def _place(
 
 
 def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
-    """Draw iteration times of the jobs of a state without and with one more, and where they run."""
+    """Draw iteration times of the jobs of a state without and with a further job."""
     from metronome_opt.kubernetes.state.placement import iterations_ms
-    from metronome_opt.output.tables import on_nodes
+    from metronome_opt.output.tables import format_nodes
     from metronome_opt.plot import plot_placements, save_figure
 
     name, without = decision.asked.name, iterations_ms(state)
@@ -244,13 +248,13 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
         f"without {name}": {**without, name: decision.alone_ms},
         f"with {name}": {**without, **changed, name: decision.expected_ms},
     }
-    where = {job: f"{job}\n{on_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
+    where = {job: f"{job}\n{format_nodes(claim.nodes, 2)}" for job, claim in claims.items()}
     save_figure(plot_placements(times, labels=where), path)
     options.wrote(path)
 
 
 def _draw_racks(state: ClusterState, path: Path) -> None:
-    """Draw the racks of a state and where its jobs run."""
+    """Draw the racks of a state with the jobs on them."""
     from collections import Counter
 
     from metronome_opt.plot import plot_tree, save_figure
@@ -264,8 +268,8 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
     options.wrote(path)
 
 
-def _take(state: ClusterState, path: Path) -> None:
-    """Let running jobs have the slots of a schedule, and print so."""
+def _apply_schedule(state: ClusterState, path: Path) -> None:
+    """Apply a schedule to running jobs, and print that."""
     from metronome_opt.kubernetes.state.scenario import take_over
     from metronome_opt.problem.schedule import read_schedule
 
@@ -309,13 +313,12 @@ def _document(
 
 
 def _print_place(state: ClusterState, decision: PlacementDecision, *, reserved: bool) -> None:
-    from metronome_opt.output.tables import on_nodes, spines_text
+    from metronome_opt.output.tables import format_nodes, spines_text
 
     claim, slot_ms = decision.claim, state.cluster.slot_ms
-    typer.echo(
-        f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
-        f"{pluralise(decision.placement.racks, 'rack')}"
-    )
+    placed = "placed" if reserved else "would be placed"
+    racks = pluralise(decision.placement.racks, "rack")
+    typer.echo(f"{claim.job}: {placed} on {format_nodes(claim.nodes)}; {racks}")
     why = decision.why_slower
     longer = f" instead of {decision.best_ms:.0f}: {why}" if why else ""
     typer.echo(f"iteration {decision.expected_ms:.0f} ms{longer}")
@@ -395,7 +398,7 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
 
 
 def export_state(state: ClusterState, folder: Path) -> None:
-    """Write all claims in force to a folder, as manifests; where there are none it stays."""
+    """Write all claims in force to a folder, as manifests; without claims it stays as it is."""
     from metronome_opt.kubernetes import export_claims
     from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 

@@ -37,7 +37,7 @@ def profile(
 ) -> int:
     """Estimate the period and the bursts of a job.
 
-    The exit status is 1 if nothing repeats, or if samples are too far apart; the reason is printed.
+    The exit status is 1 if nothing repeats, or if samples are too far apart; a line says why.
     """
     from metronome_opt.kubernetes.profiles.collectives import profile_traces
     from metronome_opt.kubernetes.profiles.profile import profile_record

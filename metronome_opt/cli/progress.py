@@ -1,4 +1,4 @@
-"""Progress of what runs: a live line or a bar on a terminal, quiet or plain where none is."""
+"""Progress on a terminal: a live line or a bar; without a terminal quiet or plain."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and
 
 @contextmanager
 def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[..., None] | None]:
-    """Yield a function that displays the events it is given, None without a terminal."""
+    """Yield a function that displays events, None without a terminal."""
     console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield None
@@ -60,9 +60,9 @@ class Watcher:
     Attributes
     ----------
     kinds
-        How many records of each kind there are.
+        Numbers of records by kind.
     lost_cases
-        How many cases could not be run.
+        Number of cases that could not be run.
     """
 
     def __init__(self, total: int, bar: Progress) -> None:
@@ -74,7 +74,7 @@ class Watcher:
         self._tracebacks: set[tuple[str, ...]] = {()}
 
     def recorded(self, record: SolverRecord | SimulationRecord) -> None:
-        """Count and print a record, and each traceback once."""
+        """Count and print a record; print a traceback only once."""
         self.kinds[record.kind] += 1
         self._print(f"{record.title}: {record.outcome}", kept=not record.succeeded)
         if record.kind == "crash" and record.notes not in self._tracebacks:

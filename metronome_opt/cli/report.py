@@ -26,7 +26,7 @@ def report(
         Path | None,
         typer.Argument(
             metavar="[INSTANCE]",
-            help="What it solves: an instance or a scenario. Left out, it is looked for by name: "
+            help="The instance or scenario that it solves. Without it, it is searched by name: "
             "beside RESULT, in the working directory, among the shipped scenarios.",
             show_default=False,
         ),

@@ -33,7 +33,7 @@ def simulate(
             "state.",
         ),
     ],
-    policy: Annotated[
+    policies: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAMES",
@@ -47,35 +47,32 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Arrivals as they were, in place of the jobs of SCENARIO: a trace with the "
-            "columns of Muri, Sia or Philly; seeds take one window of it after the other. "
-            "Studies such as muri and sia say how many jobs, and how much faster time passes.",
+            help="Recorded arrivals, in place of the jobs of SCENARIO: a trace with the columns of "
+            "Muri, Sia or Philly; replications take consecutive windows of it. Studies such as "
+            "muri and sia state the number of jobs, and how much faster time passes.",
             show_default="none",
         ),
     ] = None,
-    seeds: Annotated[
+    replications: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="How many: 0, 1, ...",
+            help="Number of replications of each cell, with the seeds 0, 1, ...",
             show_default="those of the study; 1 of a scenario that nothing disturbs",
         ),
     ] = None,
-    jobs: Annotated[
+    processes: Annotated[
         int | None, typer.Option(min=1, help="Simulations at once.", show_default="one per core")
     ] = None,
     output: options.ResultsFolder = Path("simulation"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a folder: skip what it has.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip recorded simulations.")] = False,
     time_limit: Annotated[
         float, typer.Option(min=1, metavar="S", help="Seconds for each simulation.")
     ] = 1800.0,
     memory_limit: options.MemoryLimit = 4096,
-    changes: Annotated[
+    conditions: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
             metavar="NAME=VALUE,...",
             help="Conditions that replace those of the study: jitter=0.05,sharing=strict.",
             show_default="none",
@@ -84,8 +81,8 @@ def simulate(
     network: Annotated[
         str | None,
         typer.Option(
-            help="How links are shared, in place of the study's conditions: fair, tcp, weighted "
-            "or strict.",
+            help="Sharing of links, in place of the study's conditions: fair, tcp, weighted or "
+            "strict.",
             show_default="that of the conditions, or of the cluster",
         ),
     ] = None,
@@ -98,28 +95,27 @@ def simulate(
         ),
     ] = None,
     bound: Annotated[
-        bool, typer.Option("--bound", help="Bound the time that jobs run at their places, too.")
+        bool, typer.Option("--bound", help="Also bound the time that jobs run on their nodes.")
     ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Simulate the jobs of SCENARIO under several policies.
 
-    Each simulation is a process of its own. Its outcome is a line of
-    DIR/simulations.jsonl as soon as it is there, so that a campaign that is killed loses at most
-    what was running. All policies get the same jobs and the same random numbers. With nothing left
-    to do, --resume writes the tables anew.
+    A simulation is a process of its own. Its outcome is appended to DIR/simulations.jsonl when it
+    ends, so that a killed campaign loses at most the simulations that were running. All policies
+    get equal jobs and random numbers. With nothing left to do, --resume writes the tables again.
     """
     from metronome_opt.bench.campaign import remaining_cases
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
         SimulationRecord,
-        check_own,
+        check_records,
         check_scenarios,
         choose_cells,
-        in_order,
         plan,
         read_value,
+        sort_records,
     )
     from metronome_opt.bench.studies import summarise
     from metronome_opt.files.documents import make_folder
@@ -128,21 +124,25 @@ def simulate(
     study = _study(scenario)
     if trace is not None:
         study = study.of_trace(str(trace))
-    policies = _policies(study, policy)
+    chosen_policies = _policies(study, policies)
     with error_context("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
-    overrides = {name: read_value(text) for name, text in read_pairs("--set", changes).items()}
+    overrides = {
+        name: read_value(text) for name, text in read_pairs("--conditions", conditions).items()
+    }
     if network is not None:
         if "sharing" in overrides:
-            raise InputError("--network: conflicts with sharing of --set; give one of the two")
+            raise InputError(
+                "--network: conflicts with sharing of --conditions; give one of the two"
+            )
         overrides["sharing"] = network
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
-    with error_context("--set"):
+    with error_context("--conditions"):
         cases = plan(
             study,
             chosen,
-            policies,
-            seeds=seeds,
+            chosen_policies,
+            seeds=replications,
             limits=limits,
             overrides=overrides,
             bounded=bound,
@@ -153,13 +153,13 @@ def simulate(
     make_folder(output)
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
         with error_context(str(output)):
-            check_own(file.records, study, overrides)
+            check_records(file.records, study, overrides)
         left = remaining_cases(cases, file.records)
         if len(left) < len(cases):
             held = len(cases) - len(left)
             note(f"{output}: {held:,} of {pluralise(len(cases), 'simulation')} recorded already")
-        interrupted = _run(left, file, jobs or os.cpu_count() or 1)
-        records = in_order(file.records, study)
+        interrupted = _run(left, file, processes or os.cpu_count() or 1)
+        records = sort_records(file.records, study)
         written = [output / FILE, *_write(records, output)]
     if not interrupted and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
@@ -209,15 +209,15 @@ def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:
         return study.policies
     names = read_names(typed)
     if not names:
-        raise InputError(f"--policy: {quote(','.join(typed))} names none")
-    with error_context("--policy"):
+        raise InputError(f"--policies: {quote(','.join(typed))} names none")
+    with error_context("--policies"):
         for name in names:
             check_policy(name)
     return names
 
 
 def _check_folder(output: Path, file: str) -> None:
-    """Refuse a folder that holds something and no campaign."""
+    """Refuse a folder that has files but no campaign."""
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is not a folder; name another --output")
     if output.is_dir() and any(output.iterdir()) and not (output / file).exists():

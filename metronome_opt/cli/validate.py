@@ -35,7 +35,7 @@ def validate(
 ) -> int:
     """Check FILE and describe its contents.
 
-    Each fault is a line that names the place, and the exit status is 2.
+    A fault is one line that names the location, and the exit status is 2.
     """
     path = locate(file)
     kind = STATE_FORMAT if path.is_dir() else read_document(path).get("format")
@@ -62,17 +62,17 @@ def validate(
 
 def _of_problem(problem: PlacedInstance) -> str:
     instance = problem.instance
-    each = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(len(instance.links), 'link')}"
+    size = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(len(instance.links), 'link')}"
     repeats = f"some link repeats after more than {instance.hyperperiod_limit:,} slots"
     if not instance.needs_stretch:  # else it may have thousands of digits
-        used = [each for link, each in instance.hyperperiods.items() if instance.jobs_on[link]]
+        used = [slots for link, slots in instance.hyperperiods.items() if instance.jobs_on[link]]
         repeats = "no job uses a link"
         if used:
             repeats = f"all repeats after {max(used) * instance.slot_ms:,} ms at most"
     time = f"slots of {instance.slot_ms} ms, {repeats}"
     if problem.placed is None:
-        return f"an instance: {each}; {time}"
-    return f"a scenario: {pluralise(len(problem.placed.cluster.nodes), 'node')}, {each}; {time}"
+        return f"an instance: {size}; {time}"
+    return f"a scenario: {pluralise(len(problem.placed.cluster.nodes), 'node')}, {size}; {time}"
 
 
 def _of_schedule(schedule: Schedule) -> str:

@@ -23,7 +23,7 @@ def verify(
     """Recompute every number that SCHEDULE states.
 
     The exit status is 0 only if all are true. The file must prove its refutations, and bounds of
-    slowdown and of the weight left out. Any other bound must not be above the value, and it is said
+    slowdown and of the weight dropped. Any other bound must not be above the value; a line says
     whether the loads of links prove it.
     """
     stated = read_schedule(schedule)
@@ -35,16 +35,16 @@ def verify(
         options.print_json({"valid": not faults, "false": rows})
     elif not faults:
         typer.echo(
-            f"{schedule}: true ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"
+            f"{schedule}: verified ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"
         )
         if stated.lower_bound is not None:
             proof = _proof(problem, stated, stated.lower_bound)
             typer.echo(f"lower bound {stated.lower_bound}: {proof}")
-        for each in stated.refutations:
-            proof = "proved" if each.is_proved else "not proved"
-            typer.echo(f"not together: {', '.join(each.periods)}: {proof}")
+        for refutation in stated.refutations:
+            proof = "proved" if refutation.is_proved else "not proved"
+            typer.echo(f"conflict: {', '.join(refutation.periods)}: {proof}")
         if stated.left_out_bound is not None:
-            typer.echo(f"left out, at least {stated.left_out_bound}: proved by refutations")
+            typer.echo(f"weight dropped, at least {stated.left_out_bound}: proved by refutations")
     for fault in faults:
         typer.echo(f"{schedule}: {fault}", err=True)
     return 1 if faults else 0

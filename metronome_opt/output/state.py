@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from metronome_opt.output.tables import MAX_NODES, on_nodes, plain_table
+from metronome_opt.output.tables import MAX_NODES, format_nodes, plain_table
 from metronome_opt.problem.objectives import format_share
 
 if TYPE_CHECKING:
@@ -19,10 +19,7 @@ _RESOURCES = {"GPUs": 1, "CPU (cores)": 1000, "memory (GiB)": 1024}
 
 
 def state_tables(state: ClusterState) -> list[Table]:
-    """Return a table of the cluster, one of its jobs, and one of its busiest links.
-
-    The latter two only where there is something in them.
-    """
+    """Return tables of the cluster, its jobs and its busiest links; empty ones are dropped."""
     tables = [_cluster_table(state), _jobs_table(state), _links_table(state)]
     return [table for table in tables if table.row_count]
 
@@ -30,10 +27,10 @@ def state_tables(state: ClusterState) -> list[Table]:
 def _cluster_table(state: ClusterState) -> Table:
     rows = []
     for column, (name, unit) in enumerate(_RESOURCES.items()):
-        has, free = (int(each[:, column].sum()) for each in (state.total, state.free))
-        rows.append((name, f"{has / unit:,.0f}", f"{free / unit:,.0f}"))
+        total, free = (int(part[:, column].sum()) for part in (state.total, state.free))
+        rows.append((name, f"{total / unit:,.0f}", f"{free / unit:,.0f}"))
     rows.append(("nodes", f"{len(state.up):,}", f"{int(state.up.sum()):,} take tasks"))
-    return plain_table((state.cluster.name, "in all", "free"), rows)
+    return plain_table((state.cluster.name, "total", "free"), rows)
 
 
 def _jobs_table(state: ClusterState) -> Table:
@@ -47,13 +44,13 @@ def _jobs_table(state: ClusterState) -> Table:
             str(len({hosts[node].rack for node in claim.nodes})),
             f"{claim.period * slot_ms:,}",
             f"{claim.offset * slot_ms:,}",
-            on_nodes(claim.nodes, MAX_NODES),
+            format_nodes(claim.nodes, MAX_NODES),
         )
         for job, claim in state.claims.items()
     ]
     counts = ("weight", "tasks", "nodes", "racks")
-    headings = ("job", *counts, "period\n(ms)", "offset\n(ms)", "where")
-    return plain_table(headings, rows, left=("where",))
+    headings = ("job", *counts, "period\n(ms)", "offset\n(ms)", "placement")
+    return plain_table(headings, rows, left=("placement",))
 
 
 def _links_table(state: ClusterState) -> Table:
@@ -62,13 +59,15 @@ def _links_table(state: ClusterState) -> Table:
     rows = []
     for link, jobs in users.items():
         if jobs > 1:
-            left = state.residual(link)
+            residual = state.residual(link)
             carries = int(state.capacity[state.link_index(link)])
-            used = Fraction(int((carries - left).sum()), len(left) * max(1, carries))
-            rows.append((-jobs, -used, link, carries, Fraction(int((left < 0).sum()), len(left))))
+            used = Fraction(int((carries - residual).sum()), len(residual) * max(1, carries))
+            rows.append(
+                (-jobs, -used, link, carries, Fraction(int((residual < 0).sum()), len(residual)))
+            )
     texts = [
-        (link, str(-jobs), f"{carries:,}", format_share(-used), format_share(late))
-        for jobs, used, link, carries, late in sorted(rows)[:_BUSIEST]
+        (link, str(-jobs), f"{carries:,}", format_share(-used), format_share(overloaded))
+        for jobs, used, link, carries, overloaded in sorted(rows)[:_BUSIEST]
     ]
-    headings = ("shared link", "jobs", "Mbit/s", "mean demand", "slots with more than fits")
+    headings = ("shared link", "jobs", "Mbit/s", "mean demand", "overloaded slots")
     return plain_table(headings, texts)

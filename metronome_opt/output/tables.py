@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from metronome_opt.scenario.deployment import Deployment
 
 CUSHION_LEGEND = (
-    "cushion: by how much all bursts may grow before a link without contention has some; "
-    "0: by no whole slot, no limit: there is no such link"
+    "cushion: slots by which all bursts can grow before a link without contention has some; "
+    "no limit: there is no such link"
 )
 MAX_NODES = 3
 _WIDE = 200
 _MANY_JOBS, _MOST_AFFECTED = 40, 20
-_BY_CHANCE = 2e-3  # of a mean slowdown: so much do simulations differ
+_BY_CHANCE = 2e-3  # of a mean slowdown: smaller differences are noise
 
 
 def terminal() -> Console:
@@ -54,9 +54,9 @@ def plain_table(
     Parameters
     ----------
     headings
-        That of the first column, the names, and those of the others.
+        One for each column; the first column has the names.
     rows
-        A text for each column.
+        Texts, one for each column.
     left
         Headings of further columns that are aligned to the left.
     """
@@ -72,31 +72,31 @@ def plain_table(
     return table
 
 
-def on_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
-    """Return where the tasks of a job run, each node once, and of many the first ones only.
+def format_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
+    """Return the nodes of a job with the number of its tasks, of many only the first ones.
 
     Parameters
     ----------
     nodes
         The node of each task.
     limit
-        How many nodes are named; None for all.
+        Number of nodes that are named; None for all.
     """
     tasks = Counter(nodes)
     named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
     return first_few(named, len(named) if limit is None else limit)
 
 
-def where_jobs_run(placed: Deployment | None) -> dict[str, str]:
-    """Return the first nodes of each job that has tasks; nothing where places are unknown."""
+def nodes_by_job(placed: Deployment | None) -> dict[str, str]:
+    """Return the first nodes of each job that has tasks; nothing where nodes are not known."""
     nodes: dict[str, list[str]] = {}
     for task in placed.tasks if placed else ():
         nodes.setdefault(task.job, []).append(task.node)
-    return {job: on_nodes(its, MAX_NODES) for job, its in nodes.items()}
+    return {job: format_nodes(its, MAX_NODES) for job, its in nodes.items()}
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
-    """Return one row per objective and score, unshifted against scheduled.
+    """Return one row per objective and compatibility, unshifted against scheduled.
 
     Parameters
     ----------
@@ -110,19 +110,19 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
         rows.append((name, old, objective.format(after.objectives[name]), objective.unit))
     for name in ("mean", "min"):
         old, new = (
-            "-" if each is None else format_number(getattr(each, f"score_{name}"), 3)
-            for each in (before, after)
+            "-" if truth is None else format_number(getattr(truth, f"score_{name}"), 3)
+            for truth in (before, after)
         )
-        rows.append((f"score {name}", old, new, ""))
+        rows.append((f"compatibility {name}", old, new, ""))
     return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
 
 
 def traffic_table(problem: PlacedInstance) -> Table:
     """Return one row per job of a scenario: workload, traffic and nodes.
 
-    Iterations are as they would be alone, exactly; periods as they are in slots.
+    Iterations are exact and isolated; periods are rounded to slots.
     """
-    where, slot_ms = where_jobs_run(problem.placed), problem.instance.slot_ms
+    where, slot_ms = nodes_by_job(problem.placed), problem.instance.slot_ms
     rows = [
         (
             job.name,
@@ -138,10 +138,10 @@ def traffic_table(problem: PlacedInstance) -> Table:
         for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
     ]
     headings = (
-        *("job", "weight", "workers", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
-        *("fastest\n(Mbit/s)", "where"),
+        *("job", "weight", "tasks", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
+        *("peak\n(Mbit/s)", "nodes"),
     )
-    return plain_table(headings, rows, left=("traffic", "where"))
+    return plain_table(headings, rows, left=("traffic", "nodes"))
 
 
 def jobs_table(
@@ -152,67 +152,79 @@ def jobs_table(
     jobs: Sequence[Job] | None = None,
     elsewhere: Mapping[str, Mapping[str, Fraction]] = FrozenDict(),
 ) -> Table:
-    """Return one row per job: how long an iteration takes, where it runs, and its slots.
+    """Return one row per job: iteration times, nodes, and windows.
 
     Parameters
     ----------
+    instance, schedule
+        The jobs, and their windows and paths.
     times
-        Iteration times unshifted, and under the schedule.
+        Iteration times ungated, and under the schedule.
     placed
-        Where tasks run; None, and no column, where that is not known.
+        The nodes of tasks; None, and no column, where they are not known.
     jobs
         Jobs to write rows of; all if None.
     elsewhere
-        Expected times by job on further networks, by network.
+        Iteration times by job on further networks, by network.
+
+    Returns
+    -------
+    Table
+        Its columns are those of `jobs_legend`.
     """
-    where, paths = where_jobs_run(placed), schedule.paths
-    gated = Plan.of(instance, schedule).periods
-    slot_ms = instance.slot_ms
-    rows = []
-    for job in instance.jobs if jobs is None else jobs:
-        before, after = times.before[job.name], times.after[job.name]
-        rows.append(
-            (
-                *(job.name, str(job.weight), f"{job.period * slot_ms:,}"),
-                *(format_number(instance.best_ms(job)), format_number(alone_ms(instance, job))),
-                *(
-                    format_number(before),
-                    format_number(after),
-                    f"{float(after / before - 1):+z.1%}",
-                ),
-                *(format_number(by[job.name]) for by in elsewhere.values()),
-                *([where.get(job.name, "-")] if where else []),
-                *([] if paths is None else [spines_text(paths.get(job.name, ()))]),
-                f"{gated[job.name] * slot_ms:,}" if job.name in gated else "free",
-                f"{schedule.offsets[job.name] * slot_ms:,}",
-                *([] if schedule.classes is None else [str(schedule.classes[job.name])]),
-            )
-        )
-    headings = (
-        *("job", "weight", "period\n(ms)", "best\n(ms)", "alone\n(ms)", "unshifted\n(ms)"),
-        *("expected\n(ms)", "change", *(f"{each}\n(ms)" for each in elsewhere)),
-        *(["where"] if where else []),
-        *([] if paths is None else ["spines"]),
-        *("slots\n(ms)", "first\n(ms)"),
-        *([] if schedule.classes is None else ["traffic\nclass"]),
+    where, paths, classes = nodes_by_job(placed), schedule.paths, schedule.classes
+    gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
+
+    def number(by_job: Mapping[str, Fraction]) -> Callable[[Job], str]:
+        return lambda job: format_number(by_job[job.name])
+
+    def change(job: Job) -> str:
+        return f"{float(times.after[job.name] / times.before[job.name] - 1):+z.1%}"
+
+    def period(job: Job) -> str:
+        return f"{gated[job.name] * slot_ms:,}" if job.name in gated else "ungated"
+
+    columns: dict[str, Callable[[Job], str]] = {
+        "job": lambda job: job.name,
+        "weight": lambda job: str(job.weight),
+        "own period\n(ms)": lambda job: f"{job.period * slot_ms:,}",
+        "best\n(ms)": lambda job: format_number(instance.best_ms(job)),
+        "isolated\n(ms)": lambda job: format_number(alone_ms(instance, job)),
+        "ungated\n(ms)": number(times.before),
+        "iteration\n(ms)": number(times.after),
+        "change": change,
+        **{f"{network}\n(ms)": number(by_job) for network, by_job in elsewhere.items()},
+    }
+    if where:
+        columns["nodes"] = lambda job: where.get(job.name, "-")
+    if paths is not None:
+        columns["spines"] = lambda job: spines_text(paths.get(job.name, ()))
+    columns["period\n(ms)"] = period
+    columns["offset\n(ms)"] = lambda job: f"{schedule.offsets[job.name] * slot_ms:,}"
+    if classes is not None:
+        columns["traffic\nclass"] = lambda job: str(classes[job.name])
+    rows = (
+        [text(job) for text in columns.values()]
+        for job in (instance.jobs if jobs is None else jobs)
     )
-    return plain_table(headings, rows, left=("where", "spines"))
+    return plain_table(list(columns), rows, left=("nodes", "spines"))
 
 
 def spines_text(paths: Paths) -> str:
-    """Return the spines by which what each task sends leaves its rack."""
+    """Return the spines by which the traffic of each task leaves its rack."""
     return ", ".join("+".join(map(str, its)) or "-" for its in paths) or "-"
 
 
 def jobs_legend(instance: Instance, schedule: Schedule) -> str:
-    """Return what the columns of the table of jobs are, and for which network."""
+    """Return a legend of the columns of `jobs_table`, and the network of the simulated times."""
+    network = schedule.network or instance.network
+    spines = "" if schedule.paths is None else "\nspines: by which a task's traffic leaves its rack"
     return (
         "best: the shortest iteration in the empty cluster, of which slowdowns are multiples\n"
-        "alone: at its places, without other jobs on its links; unshifted, expected: as simulated, "
-        f"network {schedule.network or instance.network}\n"
-        "slots: from one to the next, of jobs that are gated; the others begin at first and run "
-        "freely"
-        + ("" if schedule.paths is None else "\nspines: of each task, by which it leaves its rack")
+        "isolated: on its nodes, without other jobs on its links\n"
+        f"ungated, iteration: simulated times, network {network}\n"
+        "period: between windows of a gated job; an ungated one begins at its offset and runs "
+        f"freely{spines}"
     )
 
 
@@ -226,22 +238,22 @@ def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
-    """Return a line: how many jobs are gated, and the mean slowdown with that and without.
+    """Return a line: the number of gated jobs, and the mean slowdown gated and ungated.
 
-    And one more where slots make the jobs slower, as those of minimum contention may.
+    A further line says that gating makes the jobs slower, as that of minimum contention may.
     """
-    alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
-    each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
-    gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
+    isolated = {job.name: alone_ms(instance, job) for job in instance.jobs}
+    least, before, after = (float(mean_slowdown(instance, by)) for by in (isolated, *times))
+    gated = sum((schedule.gated or dict.fromkeys(isolated, True)).values())
     text = (
         f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
-        f"unshifted and not gated, {before:.4f}; alone at these places, {each:.4f}"
+        f"ungated, {before:.4f}; isolated on these nodes, {least:.4f}"
     )
     if schedule.objectives.get(SLOWDOWN, 0) is None:
-        text += "\n(simulated for this table, when the time was over)"
+        text += "\n(simulated for this table, after the time limit)"
     if gated and after > before + _BY_CHANCE:
         text += (
-            f"\nslower than no slots: {after:.4f} instead of {before:.4f}; "
-            "solve without --objectives minimises it"
+            f"\nslower than ungated: {after:.4f} instead of {before:.4f}; "
+            "allocate minimises the slowdown"
         )
     return text

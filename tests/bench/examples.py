@@ -15,8 +15,8 @@ from metronome_opt.bench.suites import INDEX, read_suite
 from metronome_opt.files.journal import Journal
 from metronome_opt.problem.instance import Instance, write_instance
 from metronome_opt.solvers.registry import Solver
+from tests.bench.fake_worker import run_fake
 
-FAKE_WORKER = "tests.bench.fake_worker"
 LIMITS = Limits(time_s=1, memory_mb=400, grace_s=0.5)
 
 
@@ -53,7 +53,7 @@ def solver_cases(
         seeds=seeds,
         limits=lambda _: limits,
         workers=1,
-        module=FAKE_WORKER,
+        run=run_fake,
     )
 
 

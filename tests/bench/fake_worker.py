@@ -1,4 +1,4 @@
-"""A worker that neither solves nor simulates; what it does instead is the name of its solver."""
+"""A task that neither solves nor simulates; the name of its solver says what it does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from metronome_opt.bench.worker import Send, columns_of, run_task
+from metronome_opt.bench.process import Send
+from metronome_opt.bench.simulations import to_columns
+from metronome_opt.scenario import Scenario
 
 # The instance of tests.builders.two_jobs: 0 and 8 do not overlap, 0 and 0 do.
 APART, TOGETHER = {"a": 0, "b": 8}, {"a": 0, "b": 0}
@@ -117,36 +119,33 @@ FAKES: dict[str, Callable[[Send], None]] = {
 }
 
 
-def simulated(document: dict[str, Any], send: Send) -> None:
+def simulated(send: Send, scenario: Scenario, seed: int) -> None:
     """Send of the jobs of the scenario; how long they took depends on the seed."""
     import pandas as pd
 
-    names = [job["name"] for job in document["scenario"]["jobs"]]
-    times = [document["seed"] + 1 / 3] * len(names)
+    names = [job.name for job in scenario.jobs]
+    times = [seed + 1 / 3] * len(names)
     jobs = pd.DataFrame({"job": names, "completion_s": times, "score": math.nan, "finished": True})
     send(
         "end",
         runtime_s=0.25,
-        jobs=columns_of(jobs),
-        links=columns_of(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
+        jobs=to_columns(jobs),
+        links=to_columns(pd.DataFrame({"link": ["l"], "carried_gbit": [0.1]})),
         makespan_s=max(times),
         events=7,
         notes=["fake"],
     )
 
 
-def run(document: dict[str, Any], send: Send) -> None:
-    name = document["policy" if "policy" in document else "solver"]
+def run_fake(send: Send, **arguments: Any) -> None:
+    """Do what the name of the solver or of the policy says."""
+    name = arguments["policy" if "policy" in arguments else "solver"]
     if name == "never_ready":
         hang(send)
     send("ready")
     if name == "simulated":
-        simulated(document, send)
+        simulated(send, arguments["scenario"], arguments["seed"])
     elif name in STATED:
         state(name, send)
     else:
         FAKES[name](send)
-
-
-if __name__ == "__main__":
-    sys.exit(run_task(run))

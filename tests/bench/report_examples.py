@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 from xml.etree import ElementTree
 
-from metronome_opt.bench.cases import Section, measure, whole
+from metronome_opt.bench.cases import Section, make_section, measure
 from metronome_opt.bench.solver_runs import SolverRecord
 
 ORIGIN: dict[str, Any] = {
@@ -64,7 +64,7 @@ def moments(*steps: tuple[float, object]) -> tuple[tuple[float, Fraction, None, 
 
 def section_of(*records: SolverRecord) -> Section:
     """Return one section of all records."""
-    return whole(measure(records))
+    return make_section(measure(records))
 
 
 def rows(page: str, caption: str) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.studies import StudyPart, parts_of
+from metronome_opt.bench.studies import StudyPart, split_study
 from metronome_opt.engine.conditions import Conditions
 from tests.bench.report_examples import ORIGIN
 
@@ -136,4 +136,4 @@ def with_horizon() -> list[SimulationRecord]:
 
 
 def whole(records: Sequence[SimulationRecord]) -> StudyPart:
-    return parts_of(records)[0]
+    return split_study(records)[0]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import pickle
 import subprocess
 import threading
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from metronome_opt.bench.campaign import Pool, local_pool
 from metronome_opt.bench.process import MARK, Limits, find_commit, run_task
 from metronome_opt.bench.solver_runs import SolverRecord, read_records
 from metronome_opt.files.journal import dump_line
-from tests.bench.examples import FAKE_WORKER, LIMITS, campaign, solver_cases, write_suite
+from tests.bench.examples import LIMITS, campaign, solver_cases, write_suite
+from tests.bench.fake_worker import run_fake
 from tests.bench.report_examples import moments, record
 from tests.builders import two_jobs
 from tests.running import wait_until
@@ -109,7 +112,7 @@ class Unlucky(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if args[1]["seed"] == 1:
+        if pickle.loads(args[0]).keywords["seed"] == 1:
             future.set_exception(RuntimeError("the worker died"))
         else:
             future.set_result(fn(*args, **kwargs))
@@ -149,7 +152,7 @@ def test_leaving_a_pool_kills_its_tasks(suite: Path, scratch: Path) -> None:
 
 
 def test_each_task_has_a_folder_of_its_own() -> None:
-    work = FAKE_WORKER, {"solver": "say_where"}, LIMITS, ()
+    work = pickle.dumps(partial(run_fake, solver="say_where")), LIMITS, ()
     first, second = (run_task(*work, threading.Event()).first("where") for _ in range(2))
     assert first["folder"] != second["folder"]
     assert all(where["temporary"] == where["folder"] for where in (first, second))

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.cases import measure, read_best_known, sections_of
+from metronome_opt.bench.cases import measure, read_best_known, split_sections
 from metronome_opt.bench.figures import distribution, performance_profile
 from metronome_opt.errors import InputError
 from tests.bench.report_examples import moments, record, section_of
@@ -88,7 +88,7 @@ def test_a_repeated_case_is_refused() -> None:
 
 
 def test_sections_by_setting_and_one_for_all_of_a_split() -> None:
-    sections = sections_of(
+    sections = split_sections(
         measure(
             [
                 record("p", "a", 5),

@@ -15,13 +15,13 @@ from metronome_opt.bench.campaign import Case, remaining_cases
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.simulations import (
     SimulationRecord,
-    check_own,
+    check_records,
     check_scenarios,
     checksum,
     choose_cells,
-    in_order,
     plan,
     read_value,
+    sort_records,
 )
 from metronome_opt.bench.studies import write_tables
 from metronome_opt.engine.conditions import Conditions
@@ -29,7 +29,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.journal import read_journal
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.study import Study
-from tests.bench.examples import FAKE_WORKER, LIMITS, campaign
+from tests.bench.examples import LIMITS, campaign
+from tests.bench.fake_worker import run_fake
 from tests.bench.simulation_examples import job, simulation, unfinished
 
 STUDY: dict[str, Any] = {
@@ -68,7 +69,7 @@ def cases(
 ) -> list[Case[SimulationRecord]]:
     """Return simulations of the first cell by the fake worker."""
     study = a_study(**changes)
-    return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, module=FAKE_WORKER)
+    return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, run=run_fake)
 
 
 ENDINGS = {
@@ -151,11 +152,11 @@ def test_other_studies_and_conditions_are_refused() -> None:
     chosen = {name: case.fields[name] for name in ("cell", "conditions")}
     held = simulation("simulated", **chosen)
     mine = replace(held, study_sha256=checksum(study))
-    check_own([mine], study, {})
+    check_records([mine], study, {})
     with pytest.raises(InputError, match="holds simulations of the study 'example', which is"):
-        check_own([simulation("default")], study, {})
+        check_records([simulation("default")], study, {})
     with pytest.raises(InputError, match=r"conditions \(horizon_s was None, now it is 0.1\)"):
-        check_own([mine], study, {"horizon_s": 0.1})
+        check_records([mine], study, {"horizon_s": 0.1})
 
 
 def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ def test_tables_are_the_same_whatever_the_order_of_the_records(tmp_path: Path) -
     texts = set()
     for number in range(2):
         random.Random(number).shuffle(records)
-        written = write_tables(in_order(records, study), tmp_path)
+        written = write_tables(sort_records(records, study), tmp_path)
         assert [path.name for path in written] == ["jobs.csv", "links.csv", "estimates.csv"]
         texts.add(b"".join(path.read_bytes() for path in written))
     assert len(texts) == 1

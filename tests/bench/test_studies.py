@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.studies import StudyPart, parts_of, summarise, write_tables
+from metronome_opt.bench.studies import StudyPart, split_study, summarise, write_tables
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
 from tests.bench.simulation_examples import (
@@ -134,7 +134,7 @@ def test_a_seed_counts_with_its_mean_over_the_cells() -> None:
         for load, base in ((1, 100.0), (2, 500.0))
         for seed in (0, 2)
     ]
-    together, *cells = parts_of(records)
+    together, *cells = split_study(records)
     assert completion(together, "default") == pytest.approx(ends_of(300, 302), rel=1e-5)
     assert completion(cells[0], "default") == pytest.approx(ends_of(100, 102), rel=1e-5)
 

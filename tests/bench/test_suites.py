@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metronome_opt import load, solve
-from metronome_opt.bench.suites import INDEX, SUITES, find_suites, read_suite
+from metronome_opt.bench.suites import INDEX, find_suites, read_suite
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, write_instance
 from metronome_opt.problem.schedule import write_schedule
@@ -23,25 +23,24 @@ def called(name: str) -> Instance:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder with the suites `one` and `two`."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the suites `one` and `two`."""
+    monkeypatch.chdir(tmp_path)
     mixed = [(called("t0"), "test"), (called("u0"), "tune"), (called("t1"), "test")]
-    write_suite(tmp_path / SUITES / "two", mixed)
-    write_suite(tmp_path / SUITES / "one", [(called("o0"), "tune")])
+    write_suite(tmp_path / "two", mixed)
+    write_suite(tmp_path / "one", [(called("o0"), "tune")])
     return tmp_path
 
 
-def families(wanted: str, start: Path) -> list[str]:
-    return [suite.index.family for suite in find_suites(wanted, start)]
+def families(wanted: str) -> list[str]:
+    return [suite.index.family for suite in find_suites(wanted)]
 
 
-def test_suites_are_found_by_name_from_a_folder_below(checkout: Path) -> None:
-    below = checkout / "some" / "folder"
-    below.mkdir(parents=True)
-    for start in (checkout, below):
-        assert families("two", start) == ["two"]
-        assert families("two, one,two", start) == ["two", "one"]
-        assert families("all", start) == ["one", "two"]
+def test_suites_are_found_by_name_or_folder(folder: Path) -> None:
+    del folder
+    assert families("two") == ["two"]
+    assert families("two, single,two") == ["two", "single"]
+    assert {"single", "paper", "fabric"} <= set(families("all"))
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_a_folder_needs_no_index(mine: Path) -> None:
-    (suite,) = find_suites("mine", mine.parent)
+    (suite,) = find_suites(str(mine))
     scenario, instance = suite.members()
     assert (suite.index.family, scenario.entry.name, instance.entry.name) == ("mine", "a", "b")
     assert instance.instance == two_jobs()
@@ -95,8 +94,9 @@ def test_a_folder_that_makes_no_suite_is_one_line(
         read_suite(mine)
 
 
-def test_members_by_split_and_name(checkout: Path) -> None:
-    (suite,) = find_suites("two", checkout)
+def test_members_by_split_and_name(folder: Path) -> None:
+    del folder
+    (suite,) = find_suites("two")
     assert [member.entry.name for member in suite.members()] == ["t0", "u0", "t1"]
     assert [member.entry.name for member in suite.members("test")] == ["t0", "t1"]
     assert [member.entry.name for member in suite.members("test", {"t1", "u0"})] == ["t1"]
@@ -104,20 +104,17 @@ def test_members_by_split_and_name(checkout: Path) -> None:
     assert (member.suite, member.time_limit_s, member.instance) == ("two", 2, called("u0"))
 
 
-def test_suites_are_there_without_a_checkout(tmp_path: Path) -> None:
-    assert {"single", "paper", "fabric"} <= set(families("all", tmp_path))
-
-
 @pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])
-def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, checkout: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a folder; choose from one, two$"):
-        find_suites(wanted, checkout)
+def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, folder: Path) -> None:
+    del folder
+    with pytest.raises(InputError, match=r"is not a folder; choose from allocation, coprime, "):
+        find_suites(wanted)
 
 
-def test_a_file_that_was_changed_is_refused(checkout: Path) -> None:
-    path = checkout / SUITES / "one" / "o0.json"
+def test_a_file_that_was_changed_is_refused(folder: Path) -> None:
+    path = folder / "one" / "o0.json"
     path.write_text(path.read_text() + "\n")
-    (suite,) = find_suites("one", checkout)
+    (suite,) = find_suites("one")
     with pytest.raises(InputError, match=r"o0\.json: its checksum is .* the index says"):
         list(suite.members())
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.bench.solver_runs import read_records
-from metronome_opt.bench.suites import SUITES
 from metronome_opt.problem.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, two_jobs
@@ -21,12 +20,12 @@ from tests.running import wait_until
 @pytest.fixture
 def checkout(two: Path) -> Path:
     """Return the working directory with suites `easy` and `hard`, and folders of instances."""
-    write_suite(two / SUITES / "hard", [(hard_instance(), "test")])
+    write_suite(two / "hard", [(hard_instance(), "test")])
     tune = two_jobs().replace(name="tune-me")
-    write_suite(two / SUITES / "easy", [(two_jobs(), "test"), (tune, "tune")])
+    write_suite(two / "easy", [(two_jobs(), "test"), (tune, "tune")])
     periods = ({"period": 1009, "max_stretch": 50}, {"period": 1013, "max_stretch": 50})
     jobs = [job.model_copy(update=new) for job, new in zip(two_jobs().jobs, periods, strict=True)]
-    for folder, instance in (("mine", two_jobs()), ("coprime", two_jobs().replace(jobs=jobs))):
+    for folder, instance in (("mine", two_jobs()), ("primes", two_jobs().replace(jobs=jobs))):
         (two / folder).mkdir()
         write_instance(instance, two / folder / f"{folder}.json")
     (two / "mine.py").write_text("def run(search):\n    search.offer([0, 8])\n")
@@ -37,7 +36,7 @@ def checkout(two: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.usefixtures("checkout")
 def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
-    line = "bench run --suite easy --seeds 2 --workers 1 --solvers"
+    line = "bench run --suite easy --replications 2 --workers 1 --solvers"
     assert metronome(f"{line} greedy,random") == 0
     out, error = capsys.readouterr()
     assert "3 records of contention added (3 schedule)" in out
@@ -89,8 +88,8 @@ def test_a_signal_keeps_records_and_names_resume(checkout: Path) -> None:
     ("options", "message"),
     [
         (
-            "run --suite mine,coprime",
-            "coprime/coprime.json: two-jobs: contention and latency need a hyperp",
+            "run --suite mine,primes",
+            "primes/primes.json: two-jobs: contention and latency need a hyperp",
         ),
         ("run --suite easy --solvers nowhere.py:run", "there is no file 'nowhere.py'"),
         ("run --suite easy --solvers mine.py:walk", "mine.py has no function 'walk'"),

@@ -34,7 +34,7 @@ def test_allocation_is_verified_and_its_bound_explained(capsys: Captured) -> Non
     # b repeats every 20 slots: 12 free slots, a needs 8. The other 4 go after both bursts.
     assert schedule.objectives["cushion"] in (1, 2)
     text = " ".join(printed(capsys, "verify two.json s.json"))
-    assert "true" in text
+    assert "verified" in text
     assert "lower bound 1: proved by prices of links and of pairs of jobs" in text
 
 
@@ -176,19 +176,19 @@ def test_fit_decides_and_names_jobs_in_conflict(capsys: Captured) -> None:
     jobs = [job("a", 10, (0, 4, 60), weight=3), job("b", 10, (0, 4, 60)), job("c", 15, (0, 4, 60))]
     write_instance(network(*jobs[:2]), "fits.json")
     said = "\n".join(printed(capsys, "fit fits.json --output s.json"))
-    assert "2 of 2 jobs keep slots" in said
+    assert "2 of 2 jobs gated" in said
     assert metronome("verify fits.json s.json") == 0
     # Bursts of 4 and 4 do not fit into 5, the divisor of 10 and 15; stretched to 20, c fits.
     write_instance(network(*jobs), "jobs.json")
     said = "\n".join(printed(capsys, "fit jobs.json", 1))
-    assert "not together, periods in slots: a at 10, c at 15" in said
+    assert "conflict, periods in slots: a at 10, c at 15" in said
     said = "\n".join(printed(capsys, "fit jobs.json --drop --output s.json"))
-    assert "2 of 3 jobs keep slots; leaves out weight: 1 (proved)" in said
+    assert "2 of 3 jobs gated; weight dropped: 1 (proved)" in said
     said = "\n".join(printed(capsys, "verify jobs.json s.json"))
-    assert "not together: a, c: proved\n" in said
-    assert "left out, at least 1: proved by refutations" in said
+    assert "conflict: a, c: proved\n" in said
+    assert "weight dropped, at least 1: proved by refutations" in said
     assert metronome("fit jobs.json --output none.json") == 1
-    assert "not together: a, c: proved" in "\n".join(printed(capsys, "verify jobs.json none.json"))
+    assert "conflict: a, c: proved" in "\n".join(printed(capsys, "verify jobs.json none.json"))
     assert metronome("fit jobs.json --cushion-slots 9") == 1
 
 

@@ -81,7 +81,7 @@ def test_a_refused_scenario_makes_no_folder(
 def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys: Captured) -> None:
     assert folder.place(job("a", each=LARGE)) == 0
     capsys.readouterr()
-    changes = ["--down", "node-00", "--capacity", "node-01=30000"]
+    changes = ["--cordon", "node-00", "--link-capacity", "node-01=30000"]
     assert folder.place(job("b", tasks=1), *changes) == 0
     out, error = capsys.readouterr()
     assert error.splitlines() == [
@@ -90,7 +90,7 @@ def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys:
         f"wrote {folder.state}",
     ]
     assert out.startswith("b: placed on node-01;")
-    assert folder.place("--up", "node-00") == 0
+    assert folder.place("--uncordon", "node-00") == 0
     with Store(folder.state) as store:
         assert store.state.up.all()
         assert store.state.room("node-01") == 30_000
@@ -149,12 +149,12 @@ def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: 
     # A task on each node sends 40 Gbit/s, of which one carries 25: bursts of 250 ms take 400.
     phases = [{"start": 100, "length": 50, "rate": 40_000}]
     half: dict[str, Any] = {"period": 150, "phases": phases, "each": LARGE}
-    assert folder.place(job("a", **half), "--capacity", "node-00=25000", "--json") == 0
+    assert folder.place(job("a", **half), "--link-capacity", "node-00=25000", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert [document[f"{what}_ms"] for what in ("best", "alone", "expected")] == [750, 900, 900]
     assert document["why_slower"] == "it sends over node-00"
     assert not document["gated"]  # 900 ms do not divide the hyperperiod
-    wider = ["--capacity", "node-00=50000"]
+    wider = ["--link-capacity", "node-00=50000"]
     assert folder.place("--remove", "a", job("b", each=LARGE), *wider, "--json") == 0
 
 

@@ -216,11 +216,11 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert printed(capsys, "validate state")[0].startswith("state: a scenario: 4 nodes, 4 jobs on")
     said = "state: jobs[0].iterations: missing; a simulation needs to know when"
     assert said in error_of(capsys, "simulate state")
-    assert metronome("place state --take s.json") == 0
+    assert metronome("place state --apply-schedule s.json") == 0
     taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
     assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
-    said = "--take: is for a STATE that stays as it is"
-    assert said in error_of(capsys, "place state --take s.json --down node-00")
+    said = "--apply-schedule: is for a STATE that stays as it is"
+    assert said in error_of(capsys, "place state --apply-schedule s.json --cordon node-00")
     assert "state.json" in error_of(capsys, "solve .")
 
 
@@ -244,7 +244,7 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     }
     Path("four.yaml").write_text(yaml.safe_dump(document))
     assert metronome("place state --cluster four.yaml --with-jobs") == 0
-    solve = "allocate state --time-limit 2 --output s.json --move-cost"
+    solve = "allocate state --time-limit 2 --output s.json --migration-cost"
     assert "no move pays (jobs that state no iterations stay)" in printed(capsys, f"{solve} 600")
     assert read_schedule("s.json").places is None
     lines = printed(capsys, f"{solve} 60")
@@ -260,11 +260,11 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     (move,) = json.loads("".join(printed(capsys, f"{solve} 60 --json")))["moves"]
     assert (move["from"], move["costs_s"]) == (nodes, 60)
     use("state", capsys)
-    assert metronome("place state --take s.json") == 0
+    assert metronome("place state --apply-schedule s.json") == 0
     moved = read_schedule("s.json").places
     taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
     assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
     assert "no move pays" in "\n".join(printed(capsys, f"{solve} 50"))
-    assert "metronome" in "".join(printed(capsys, "simulate state --policy metronome"))
-    said = "--move-cost: four.yaml is no folder of a cluster's state; leave it out"
-    assert said in error_of(capsys, "allocate four.yaml --move-cost 60")
+    assert "metronome" in "".join(printed(capsys, "simulate state --policies metronome"))
+    said = "--migration-cost: four.yaml is no folder of a cluster's state; leave it out"
+    assert said in error_of(capsys, "allocate four.yaml --migration-cost 60")

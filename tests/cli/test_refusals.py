@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.bench.suites import SUITES
 from metronome_opt.problem.instance import write_instance
 from tests.bench.examples import write_suite
 from tests.builders import hard_instance, job, network, two_jobs
@@ -38,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     greedy = f"--solver greedy --output {path}/s.json"
     assert main(["solve", f"{path}/two-jobs.json", *greedy.split()]) == 0
     shutil.copy(path / "s.json", path / "s.html")
-    write_suite(path / SUITES / "hard", [(hard_instance(), "test")])
+    write_suite(path / "hard", [(hard_instance(), "test")])
     tune = two_jobs().replace(name="tune-me")
-    write_suite(path / SUITES / "easy", [(two_jobs(), "test"), (tune, "tune")])
+    write_suite(path / "easy", [(two_jobs(), "test"), (tune, "tune")])
     state = placing.Folder(path)
     state.make()
     state.file(placing.job("a"), "job.yaml")

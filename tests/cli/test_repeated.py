@@ -18,7 +18,7 @@ import benchmarks.slowdowns
 import benchmarks.testbed.__main__
 from benchmarks.program import run_program
 from metronome_opt.bench.simulations import FILE, SimulationRecord
-from metronome_opt.cli.app import Command, app
+from metronome_opt.cli.app import OLD_OPTIONS, Command, app
 from metronome_opt.cli.options import read_names, read_pairs
 from metronome_opt.errors import InputError
 from metronome_opt.files.journal import read_journal
@@ -55,7 +55,10 @@ def test_all_commands_refuse_repeated_options(program: typer.Typer) -> None:
         ("solve two.json --seed 1 --seed 1", "'--seed': given more than once, last as '1'; give"),
         ("solve two.json -o a --output b", "'--output' / '-o': given more than once, last as 'b'"),
         ("solve two.json --json --json", "'--json': given more than once; give it once"),
-        ("bench run --suite a --seeds 1 --seeds 2", "'--seeds': given more than once, last as '2'"),
+        (
+            "bench run --suite a --replications 1 --replications 2",
+            "'--replications': given more than once, last as '2'",
+        ),
         ("pareto two.json --network tcp --network fair", "more than once, last as 'fair'; give"),
     ],
 )
@@ -89,10 +92,10 @@ def test_program_of_one_command_refuses_it_too(
 
 def test_lists_given_twice_are_joined() -> None:
     assert read_names(["b,a", " c ,", "a"]) == ["b", "a", "c", "a"]
-    assert read_pairs("--set", ["a=1,b=2", "c=3", "a=1"]) == {"a": "1", "b": "2", "c": "3"}
-    assert read_pairs("--set", None) == {}
-    with pytest.raises(InputError, match="--set: 'a' is given as '1' and as '2'; give one of"):
-        read_pairs("--set", ["a=1", "b=2,a=2"])
+    assert read_pairs("--conditions", ["a=1,b=2", "c=3", "a=1"]) == {"a": "1", "b": "2", "c": "3"}
+    assert read_pairs("--conditions", None) == {}
+    with pytest.raises(InputError, match="--conditions: 'a' is given as '1' and as '2'; give"):
+        read_pairs("--conditions", ["a=1", "b=2,a=2"])
 
 
 @pytest.mark.usefixtures("two")
@@ -113,12 +116,12 @@ def test_objectives_and_suites_accumulate(capsys: Captured) -> None:
 
 def test_conditions_cells_and_policies_accumulate(two: Path, capsys: Captured) -> None:
     write_files(two)
-    line = "simulate pair.yaml --seeds 1"
-    error = error_of(capsys, f"{line} --set jitter=0.01 --set jitter=0.02")
-    assert "--set: 'jitter' is given as '0.01' and as '0.02'; give one of the two" in error
+    line = "simulate pair.yaml --replications 1"
+    error = error_of(capsys, f"{line} --conditions jitter=0.01 --conditions jitter=0.02")
+    assert "--conditions: 'jitter' is given as '0.01' and as '0.02'; give one of the two" in error
     error = error_of(capsys, "simulate endless.yaml --cells horizon_s=1 --cells horizon_s=2")
     assert "--cells: 'horizon_s' is given as '1' and as '2'; give one of the two" in error
-    typed = "--set sharing=tcp --set jitter=0.01 --policy default --policy ideal"
+    typed = "--conditions sharing=tcp --conditions jitter=0.01 --policies default --policies ideal"
     assert metronome(f"{line} {typed} --output out") == 0
     found = read_journal([two / "out" / FILE], SimulationRecord)
     assert sorted(record.policy for record in found) == ["default", "ideal"]
@@ -129,5 +132,28 @@ def test_conditions_cells_and_policies_accumulate(two: Path, capsys: Captured) -
 
 def test_capacities_of_one_link_agree(two: Path, capsys: Captured) -> None:
     del two
-    error = error_of(capsys, "place state job.yaml --capacity l=1 --capacity l=2")
-    assert "--capacity: 'l' is given as 1 and as 2; give one of the two" in error
+    error = error_of(capsys, "place state job.yaml --link-capacity l=1 --link-capacity l=2")
+    assert "--link-capacity: 'l' is given as 1 and as 2; give one of the two" in error
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("simulate pair.yaml --seeds 0", "--replications"),
+        ("simulate pair.yaml --jobs=0", "--processes"),
+        ("simulate pair.yaml --set noise=1", "--conditions: 'noise' is not a condition"),
+        ("simulate pair.yaml --policy best", "--policies: 'best' is not known"),
+        ("bench run --suite two --workers 0", "--threads"),
+        ("controller state --node-patience 0", "--node-timeout"),
+        ("pareto two.json --sharing tcp --network tcp", "'--network': given more than once"),
+        ("pareto two.json --tolerance x", "max_loss"),
+        ("place state --capacity a --down b", "--link-capacity: must be LINK=MBPS"),
+    ],
+)
+def test_old_names_of_options_are_known(old: str, new: str, two: Path, capsys: Captured) -> None:
+    write_files(two)
+    assert new in error_of(capsys, old)
+    assert metronome(f"{old.split()[0]} --help") == 0
+    typed = {word.partition("=")[0] for word in old.split() if word.startswith("--")}
+    shown = set(capsys.readouterr().out.split())
+    assert not shown & set(OLD_OPTIONS) & typed

@@ -33,18 +33,18 @@ def records(folder: Path) -> list[SimulationRecord]:
 
 @pytest.mark.slow
 def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Captured) -> None:
-    line = "simulate pair.yaml --seeds 1 --output out"
-    assert metronome(f"{line} --policy default --set jitter=0.05") == 0
+    line = "simulate pair.yaml --replications 1 --output out"
+    assert metronome(f"{line} --policies default --conditions jitter=0.05") == 0
     out, error = capsys.readouterr()
     assert "pair: 1 done" in out
     assert "[1/1] pair default seed 0: " in error
     files = (FILE, "jobs.csv", "links.csv", "estimates.csv")
     assert error.splitlines()[-4:] == [f"wrote out/{name}" for name in files]
 
-    assert "go on with --resume" in error_of(capsys, f"{line} --policy ideal")
+    assert "go on with --resume" in error_of(capsys, f"{line} --policies ideal")
     other = "other conditions (jitter was 0.05, now it is 0.0)"
     assert other in error_of(capsys, f"{line} --resume")
-    assert metronome(f"{line} --policy ideal,default --resume --set jitter=0.05") == 0
+    assert metronome(f"{line} --policies ideal,default --resume --conditions jitter=0.05") == 0
     out, error = capsys.readouterr()
     assert "1 of 2 simulations recorded already" in error
     (ideal,) = (line for line in out.splitlines() if line.startswith("ideal "))
@@ -60,7 +60,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert table[["study", "policy", "seed", "job"]].to_numpy().tolist() == [
         ["pair", policy, 0, job] for policy in ("default", "ideal") for job in ("a", "b")
     ]
-    line = f"{line} --policy default,ideal --resume --set jitter=0.05 --json"
+    line = f"{line} --policies default,ideal --resume --conditions jitter=0.05 --json"
     document = json.loads("".join(printed(capsys, line)))
     assert document["kinds"] == {"done": 2}
     means = table.groupby("policy").completion_s.mean()
@@ -73,19 +73,19 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
 
 
 def test_network_goes_before_the_conditions(folder: Path, capsys: Captured) -> None:
-    line = "simulate pair.yaml --output out --policy default --seeds 1"
+    line = "simulate pair.yaml --output out --policies default --replications 1"
     assert metronome(f"{line} --network tcp") == 0
     (record,) = records(folder / "out")
     assert record.conditions.sharing == "tcp"
     error = error_of(capsys, f"{line} --network best")
     assert "sharing: must be 'fair', 'tcp', 'weighted' or 'strict', got 'best'" in error
-    error = error_of(capsys, f"{line} --network tcp --set sharing=fair")
-    assert "--network: conflicts with sharing of --set; give one of the two" in error
+    error = error_of(capsys, f"{line} --network tcp --conditions sharing=fair")
+    assert "--network: conflicts with sharing of --conditions; give one of the two" in error
 
 
 @pytest.mark.slow
 def test_unfinished_cells_are_reported(folder: Path, capsys: Captured) -> None:
-    line = "simulate endless.yaml --output out --jobs 2"
+    line = "simulate endless.yaml --output out --processes 2"
     assert "endless: 1 done" in "".join(printed(capsys, f"{line} --cells horizon_s=1"))
     assert metronome(f"{line} --resume --time-limit 1") == 1
     out, error = capsys.readouterr()
@@ -102,7 +102,7 @@ def test_unfinished_cells_are_reported(folder: Path, capsys: Captured) -> None:
 def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder: Path) -> None:
     output = folder / "out"
     with subprocess.Popen(
-        [*COMMAND, "simulate", "endless.yaml", "--output", "out", "--jobs", "1"],
+        [*COMMAND, "simulate", "endless.yaml", "--output", "out", "--processes", "1"],
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -130,7 +130,7 @@ def test_records_stay_when_a_campaign_ends_early(number: signal.Signals, folder:
 @pytest.mark.slow
 def test_trace_in_place_of_jobs(folder: Path, capsys: Captured) -> None:
     (folder / "trace.csv").write_text("timestamp,duration,num_gpus\n2017-10-03 23:40:02,9,16\n")
-    options = "--policy nearest --seeds 1 --cells sharing=fair,jitter=0.01"
+    options = "--policies nearest --replications 1 --cells sharing=fair,jitter=0.01"
     assert metronome(f"simulate muri --trace trace.csv {options} --output one") == 0
     (record,) = records(folder / "one")
     assert record.jobs is not None

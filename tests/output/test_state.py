@@ -1,4 +1,4 @@
-"""What is shown of a cluster's state."""
+"""Tables of a cluster's state count resources, tasks and demands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables show where something is not known, stretched or nearly alike."""
+"""Tables mark unknown values, stretched periods and values that nearly equal each other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_gated_jobs_have_stretched_periods() -> None:
     some = kept.model_copy(update={"gated": {"a": True, "b": False}})
     table = lines(jobs_table(STRETCHY, some, TIMES))
     assert table[3][8:] == ["45", "20"]
-    assert table[4][8:] == ["free", "0"]
+    assert table[4][8:] == ["ungated", "0"]
     assert gated_text(STRETCHY, some, TIMES).startswith("1 of 2 jobs gated")
 
 
@@ -50,7 +50,7 @@ def test_slots_that_slow_jobs_down_are_noted() -> None:
     kept = schedule(STRETCHY, {"a": 4, "b": 0}, {"a": 3})
     # (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
     assert gated_text(STRETCHY, kept, TIMES).split("\n", 1)[1] == (
-        "slower than no slots: 1.2611 instead of 1.0556; solve without --objectives minimises it"
+        "slower than ungated: 1.2611 instead of 1.0556; allocate minimises the slowdown"
     )
     assert (
         len(gated_text(STRETCHY, kept, IterationTimes(TIMES.after, TIMES.before)).splitlines()) == 1
@@ -72,7 +72,7 @@ def test_unknown_value_is_dash() -> None:
     table = {line[0]: line[1:] for line in lines(objectives_table(None, after)) if line}
     assert table["contention"][:2] == ["-", "0.0"]
     assert table["stretch"][:2] == ["-", "0.5"]
-    assert lines(objectives_table(None, after))[-1] == ["score", "min", "-", "1.000"]
+    assert lines(objectives_table(None, after))[-1] == ["compatibility", "min", "-", "1.000"]
 
 
 def front(*latencies: Fraction) -> Front:

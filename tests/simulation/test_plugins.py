@@ -58,8 +58,8 @@ def run(folder: Path, *arguments: str, typed: str = "") -> subprocess.CompletedP
 
 @pytest.mark.slow
 def test_registered_policy_is_simulated(folder: Path) -> None:
-    command = ["-m", "metronome_opt", "simulate", "pair.yaml", "--policy", "hesitant,default"]
-    ended = run(folder, *command, "--seeds", "1", "--output", "out", "--json")
+    command = ["-m", "metronome_opt", "simulate", "pair.yaml", "--policies", "hesitant,default"]
+    ended = run(folder, *command, "--replications", "1", "--output", "out", "--json")
     assert ended.returncode == 0, ended.stderr
     policies = json.loads(ended.stdout)["policies"]
     assert {entry["policy"] for entry in policies} == {"hesitant", "default"}
@@ -96,7 +96,7 @@ ideal = toy:lost
 
 
 SOLVE = "solve pair.yaml --objectives contention --json --solver"
-SIMULATE = "simulate pair.yaml --seeds 1 --json --policy"
+SIMULATE = "simulate pair.yaml --replications 1 --json --policies"
 CANNOT = "toy:missing cannot be loaded (AttributeError: "
 AT_ONCE = {
     f"{SOLVE} greedy": "",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.output.figures.style import gigabits, shorten
+from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.solvers.multiobjective.periods import stretched
 from metronome_opt.verify import evaluate
@@ -129,7 +129,7 @@ def drawn_slots(instance: Instance, link: Link) -> int:
     return max(1, min(instance.hyperperiods[link.name], _MAX_SLOTS, *limits))
 
 
-def milliseconds(instance: Instance, slots: float) -> str:
+def format_ms(instance: Instance, slots: float) -> str:
     """Return a number of slots as a time."""
     return f"{slots * instance.slot_ms:,.10g} ms"
 
@@ -137,9 +137,9 @@ def milliseconds(instance: Instance, slots: float) -> str:
 def link_title(instance: Instance, link: Link) -> str:
     """Return the title of a figure of one link."""
     hyperperiod, slots = instance.hyperperiods[link.name], drawn_slots(instance, link)
-    whole = f"hyperperiod {milliseconds(instance, hyperperiod)}"
-    cut = "" if slots == hyperperiod else f", of which the first {milliseconds(instance, slots)}"
-    return f"Link {shorten(link.name, 60)}: capacity {gigabits(link.capacity)}, {whole}{cut}"
+    whole = f"hyperperiod {format_ms(instance, hyperperiod)}"
+    cut = "" if slots == hyperperiod else f", of which the first {format_ms(instance, slots)}"
+    return f"Link {shorten(link.name, 60)}: capacity {format_gbps(link.capacity)}, {whole}{cut}"
 
 
 def job_labels(instance: Instance, link: Link) -> list[str]:
@@ -155,7 +155,7 @@ def job_labels(instance: Instance, link: Link) -> list[str]:
 # ------------------------------------------------------------------ slots
 
 
-def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+def find_runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
     """Return (start, length) of each stretch in which `mask`, of shape (slots,), is true."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     return [(int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -20,10 +20,10 @@ from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
     Drawing,
     find_link,
+    find_runs,
+    format_ms,
     link_title,
-    milliseconds,
     prepare,
-    runs,
 )
 from metronome_opt.output.figures.picture import legend_below, new_axes, new_figure
 from metronome_opt.output.figures.timeline import plot_timeline, timeline_entries
@@ -105,7 +105,7 @@ def plot_heatmap(
     for row, link in enumerate(rows.links):
         total = drawing.demand(link, rows.slots).sum(axis=0)
         shares[row] = np.maximum.reduceat(total, begins) / link.capacity
-        for start, length in runs(total > link.capacity):
+        for start, length in find_runs(total > link.capacity):
             left, right = start * slot_ms, (start + length) * slot_ms
             corners = ((left, -0.5), (right, -0.5), (right, 0.5), (left, 0.5))
             late.append([(x, row + y) for x, y in corners])
@@ -172,7 +172,7 @@ def select_rows(instance: Instance) -> Rows:
     if unused:
         notes.append(f"{pluralise(unused, 'unused link')} left out")
     if slots < common:
-        notes.append(f"the first {milliseconds(instance, slots)} of a longer common hyperperiod")
+        notes.append(f"the first {format_ms(instance, slots)} of a longer common hyperperiod")
     return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))
 
 

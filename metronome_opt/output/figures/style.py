@@ -72,7 +72,7 @@ def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
 # ------------------------------------------------------------------ policies
 
 
-def in_order(policies: Collection[str]) -> tuple[str, ...]:
+def sort_policies(policies: Collection[str]) -> tuple[str, ...]:
     """Return policies in their usual order, unknown ones last."""
     from metronome_opt.simulation.policies import OURS
 
@@ -94,7 +94,7 @@ def shorten(name: str, longest: int = 34) -> str:
     return f"{name[: longest - 1 - tail]}…{name[-tail:]}"
 
 
-def gigabits(megabits: float) -> str:
+def format_gbps(megabits: float) -> str:
     """Return a bandwidth given in Mbit/s as text in Gbit/s."""
     return f"{megabits / 1000:,.10g} Gbit/s"
 

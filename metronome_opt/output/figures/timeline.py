@@ -1,4 +1,4 @@
-"""Links over time: stacked demand against capacity, as planned and as simulated."""
+"""Links over time: stacked demand against capacity, as planned, by spine, and as simulated."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from metronome_opt.output.figures.demand import (
     drawn_slots,
     find_link,
     job_labels,
+    jobs_of,
     link_title,
     prepare,
 )
@@ -32,8 +33,12 @@ from metronome_opt.output.figures.picture import (
     new_figure,
 )
 from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.result import Result
+from metronome_opt.scenario.scenario_file import Scenario
 
 _WIDTH, _HEIGHT = 9.0, 3.0  # inches
+_SPINE_WIDTH, _SPINE_ROW = 4.6, 0.75  # inches, of a panel
+_MAX_UPLINKS = 24  # in one figure
 _LINK_WIDTH, _LINK_PANEL = 10.0, 1.9  # inches, of a link as simulated
 _CAPACITY: dict[str, Any] = {"color": style.INK, "linewidth": 1.8, "linestyle": (0, (5, 2))}
 _EXCESS: dict[str, Any] = {
@@ -117,7 +122,7 @@ def timeline_entries(instance: Instance, link: Link) -> list[Artist]:
 
 
 def _capacity_entry(megabits: float) -> Line2D:
-    return Line2D([], [], **_CAPACITY, label=f"capacity {style.gigabits(megabits)}")
+    return Line2D([], [], **_CAPACITY, label=f"capacity {style.format_gbps(megabits)}")
 
 
 def _prepare_axes(axes: Axes, times: Sequence[float], highest: float, capacity: float) -> None:
@@ -127,10 +132,20 @@ def _prepare_axes(axes: Axes, times: Sequence[float], highest: float, capacity: 
     axes.xaxis.set_major_formatter(lambda time, _: f"{time:,.10g}")
 
 
-def _stack(axes: Axes, times: Floats, rates: NDArray[Any], names: Sequence[str]) -> None:
-    """Draw rates, a row for each job, above one another."""
+def _stack(
+    axes: Axes,
+    times: Floats,
+    rates: NDArray[Any],
+    names: Sequence[str],
+    positions: Sequence[int] | None = None,
+) -> None:
+    """Draw rates (Mbit/s), a row for each job, above one another.
+
+    `names` are the identifiers of the areas; a job is drawn in the style of its position.
+    """
     tops = np.cumsum(rates, axis=0)
-    for position, (name, own, upper) in enumerate(zip(names, rates, tops, strict=True)):
+    places = range(len(rates)) if positions is None else positions
+    for position, name, own, upper in zip(places, names, rates, tops, strict=True):
         # Where a job begins to send counts as a burst, for the width of the outlines.
         count = int(np.count_nonzero(np.diff(own > 0, prepend=False) & (own > 0)))
         patch = style.job_style(position, count)
@@ -148,6 +163,65 @@ def _draw_area(
     """Draw what lies between two step functions (Mbit/s); `times` has one entry more."""
     tops = np.where(where, upper / 1000, np.nan)
     axes.stairs(tops, times, baseline=lower / 1000, fill=True, **patch)
+
+
+# ------------------------------------------------------------------ by spine
+
+
+@rc_context(style.SHEET)
+def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
+    """Draw the demand on each uplink of a rack, a row for each spine and a column for each result.
+
+    Traffic that comes down from the spines is not drawn. A line marks the capacity.
+
+    Parameters
+    ----------
+    scenario
+        A scenario whose cluster has several spines.
+    choices
+        Results of the scenario, by the titles of their columns.
+
+    Returns
+    -------
+    Figure
+        With at most 24 uplinks.
+
+    Raises
+    ------
+    InputError
+        If there is no result, or no flow of any crosses a spine.
+    """
+    drawings = {}
+    for title, result in choices.items():
+        plan = result.schedule
+        drawings[title] = prepare(result.instance, plan.offsets, plan.stretch, plan.stretch_limit)
+    used = {link for each in drawings.values() for link, on in each.instance.jobs_on.items() if on}
+    names = [up for ups in scenario.cluster.uplinks.values() for up in ups]
+    rows = [name for name in names if scenario.cluster.spines > 1 and name in used][:_MAX_UPLINKS]
+    if not rows:
+        raise InputError("choices: no flow crosses a spine; give results of a fabric of several")
+    positions = {job.name: position for position, job in enumerate(scenario.jobs)}
+    size = _SPINE_WIDTH * len(drawings), _SPINE_ROW * len(rows) + 1.6
+    figure = new_figure(*size, "Uplinks by spine")
+    panels = figure.subplots(len(rows), len(drawings), sharex=True, sharey=True, squeeze=False)
+    for column, (title, drawing) in zip(panels.T, drawings.items(), strict=True):
+        links = [find_link(drawing.instance, name) for name in rows]
+        column[0].set_title(title, fontweight="bold")
+        column[-1].set_xlabel("time (ms)")
+        slots = max(drawn_slots(drawing.instance, link) for link in links)
+        times = np.arange(slots + 1) * float(drawing.instance.slot_ms)
+        for axes, link in zip(column, links, strict=True):
+            jobs = [job.name for job in jobs_of(drawing.instance, link)]
+            gids = [f"spine-{link.name}-{job}" for job in jobs]
+            places = [positions[job] for job in jobs]
+            _stack(axes, times, drawing.demand(link, slots), gids, places)
+            axes.axhline(link.capacity / 1000, **_CAPACITY)
+            axes.set(xlim=(0, times[-1]), yticks=[])
+    for axes, name in zip(panels[:, 0], rows, strict=True):
+        axes.set_ylabel(style.shorten(name, 18), rotation=0, ha="right", va="center")
+    entries = job_entries([style.shorten(job) for job in positions], "no jobs")
+    legend_below(figure, [*entries, Line2D([], [], **_CAPACITY, label="capacity")])
+    return figure
 
 
 # ------------------------------------------------------------------ as simulated
@@ -184,7 +258,7 @@ def plot_link(
         raise InputError("traces: there are none; name at least one policy")
     if not start_ms < end_ms:
         raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
-    policies = style.in_order(traces)
+    policies = style.sort_policies(traces)
     rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
     jobs = sorted({str(job) for each in rates.values() for job in each.columns})
     labels = [style.shorten(job) for job in jobs]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 
-from metronome_opt.output.page.data import embedded, page_data
+from metronome_opt.output.page.data import embed_json, page_data
 from metronome_opt.output.page.sources import Point
 from metronome_opt.output.tables import CUSHION_LEGEND
 from metronome_opt.scenario.build import PlacedInstance
@@ -66,7 +66,7 @@ def build_page(problem: PlacedInstance, points: Sequence[Point]) -> str:
         problem, points = PlacedInstance(part), [replace(points[0], schedule=schedule)]
     style = read_asset("page.css")
     # One script without imports and exports: browsers load no modules from disk.
-    script = "".join(_scoped(name, read_asset(f"js/{name}.js")) for name in MODULES)
+    script = "".join(_wrap_module(name, read_asset(f"js/{name}.js")) for name in MODULES)
     fields = {
         # A content security policy that lets this style and this script in, nothing else.
         "policy": (
@@ -75,7 +75,7 @@ def build_page(problem: PlacedInstance, points: Sequence[Point]) -> str:
         ),
         "title": html.escape(title),
         "style": style,
-        "data": embedded(page_data(problem, points)),
+        "data": embed_json(page_data(problem, points)),
         "script": script,
         "cushion": CUSHION_LEGEND,
     }
@@ -86,7 +86,7 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _scoped(name: str, source: str) -> str:
+def _wrap_module(name: str, source: str) -> str:
     exports = ", ".join(_EXPORT.findall(source))
     body = _EXPORT.sub("", _IMPORT.sub(r"const \1 = $\2;", source)).strip()
     return f"const ${name} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n"

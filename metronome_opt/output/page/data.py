@@ -1,4 +1,4 @@
-"""The data of a page: the instance and the judged schedules, as JSON without loss.
+"""The data of a page: the instance and the evaluations schedules, as JSON without loss.
 
 A browser's numbers are exact up to 2**53. What the page counts with stays below; what may be
 larger, weights, say, is text.
@@ -17,7 +17,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.records import dump_document
 from metronome_opt.output.page.sources import Point
-from metronome_opt.output.tables import where_jobs_run
+from metronome_opt.output.tables import nodes_by_job
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
@@ -43,7 +43,7 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
         If numbers are too large for a browser to count with.
     """
     instance = problem.instance
-    judged = [
+    evaluations = [
         evaluate(
             instance,
             point.schedule.offsets,
@@ -53,7 +53,7 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
         )
         for point in points
     ]
-    _check_countable(instance, judged)
+    _check_countable(instance, evaluations)
     before = {
         cushion_slots: None
         if instance.needs_stretch
@@ -68,22 +68,22 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
         "unshifted_ms": _times_ms(instance, Plan(instance.unshifted), network),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
-            for point, truth in zip(points, judged, strict=True)
+            for point, truth in zip(points, evaluations, strict=True)
         ],
     }
 
 
-def embedded(data: Mapping[str, Any]) -> str:
+def embed_json(data: Mapping[str, Any]) -> str:
     """Return data as JSON that nothing in a page can take for markup."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
+def _check_countable(instance: Instance, evaluations: Sequence[Evaluation]) -> None:
     hyperperiods = [
         # Where unshifted jobs have too long a hyperperiod, they are not shown.
         max(report.hyperperiod, 1 if instance.needs_stretch else instance.hyperperiods[report.name])
-        for truth in judged
+        for truth in evaluations
         for report in truth.links
     ]
     longest = max((*hyperperiods, *(job.period + job.max_stretch for job in instance.jobs)))
@@ -100,7 +100,7 @@ def _check_countable(instance: Instance, judged: Sequence[Evaluation]) -> None:
 
 
 def _instance(problem: PlacedInstance) -> dict[str, Any]:
-    instance, where = problem.instance, where_jobs_run(problem.placed)
+    instance, where = problem.instance, nodes_by_job(problem.placed)
     positions = {link.name: index for index, link in enumerate(instance.links)}
     return {
         "name": instance.name,

@@ -46,7 +46,7 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     result = Path(result)
     if not result.is_dir():
         return (Point(result, read_schedule(result)),)
-    files = [path for path in sorted(result.glob("*.json")) if _says(path, SCHEDULE_FORMAT)]
+    files = [path for path in sorted(result.glob("*.json")) if _mentions(path, SCHEDULE_FORMAT)]
     points = tuple(Point(path, read_schedule(path)) for path in files)
     if not points:
         raise InputError(
@@ -92,7 +92,7 @@ def find_problem(
     VerificationError
         If a schedule states what is not true, or has no offsets.
     """
-    files = _named(points) if given is None else [given]
+    files = _find_named(points) if given is None else [given]
     candidates = [_judge(points, path) for path in files]
     if not candidates:
         name = points[0].schedule.instance
@@ -126,14 +126,14 @@ def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | 
     return problem, None
 
 
-def _named(points: Sequence[Point]) -> list[Path]:
+def _find_named(points: Sequence[Point]) -> list[Path]:
     """Return the files of instances and scenarios that have the name the schedules state."""
     formats, name = (INSTANCE_FORMAT, SCENARIO_FORMAT), points[0].schedule.instance
     folders = (points[0].path.parent, Path(), data_folder() / "scenarios")
     named = []
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         for path in sorted(folder.iterdir()):
-            if path.suffix in _SUFFIXES and _says(path, *formats):
+            if path.suffix in _SUFFIXES and _mentions(path, *formats):
                 with suppress(InputError):  # some other file that only looks like one
                     document = read_document(path)
                     if document.get("format") in formats and document.get("name") == name:
@@ -141,7 +141,7 @@ def _named(points: Sequence[Point]) -> list[Path]:
     return named
 
 
-def _says(path: Path, *formats: str) -> bool:
+def _mentions(path: Path, *formats: str) -> bool:
     """Return whether a file has one of `formats` anywhere in it; much faster than parsing it."""
     try:
         with path.open("rb") as stream:
