@@ -102,9 +102,9 @@ def import_(
 
 
 def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
-    from metronome_opt.kubernetes.files import read_manifests
-    from metronome_opt.kubernetes.objects import Objects
+    from metronome_opt.kubernetes.claims.files import read_manifests
     from metronome_opt.kubernetes.reading.fabrics import fabric_of, read_fabric
+    from metronome_opt.kubernetes.reading.objects import Objects
     from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
 
     tables = {path: ways for path in files if (ways := read_fabric(path)) is not None}
@@ -122,7 +122,7 @@ def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
 
 def _megabits(option: str, text: str, links: int = 1) -> int:
     """Return a bandwidth of so many links, typed in Gbit/s, in whole Mbit/s, rounded down."""
-    from metronome_opt.kubernetes.quantities import parse_positive
+    from metronome_opt.kubernetes.claims.quantities import parse_positive
     from metronome_opt.scenario.workload import FASTEST
 
     megabits = 1000 * parse_positive(option, text)

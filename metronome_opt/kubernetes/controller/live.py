@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import (
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
+from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.controller.claims import (
+    OURS,
+    Assignment,
+    Slots,
+    claim_labels,
+    key,
+    pod_annotations,
+)
+from metronome_opt.kubernetes.controller.client import (
     ALL_NAMESPACES,
     CLAIMS,
     EVENTS,
@@ -25,17 +35,7 @@ from metronome_opt.kubernetes.client import (
     release,
     server_of,
 )
-from metronome_opt.kubernetes.controller.claims import (
-    OURS,
-    Assignment,
-    Slots,
-    claim_labels,
-    key,
-    pod_annotations,
-)
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
-from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.reading.pods import Pod
 
 _WORKERS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")

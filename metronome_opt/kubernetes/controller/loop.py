@@ -15,7 +15,7 @@ from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.client import PODS, ClusterError, asking
+from metronome_opt.kubernetes.controller.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome, SlotDecision, SlotReview

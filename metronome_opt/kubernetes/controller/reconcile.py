@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.kubernetes.claims.schemas import Manifest
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
     claim_manifests,
@@ -30,10 +31,9 @@ from metronome_opt.kubernetes.controller.claims import (
     slots_of,
     stated_slots,
 )
+from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import GangPods, gang_of, jobs_of
-from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves, reroute
 from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 from metronome_opt.errors import InputError, sanitize
 from metronome_opt.files.documents import parse_yaml
-from metronome_opt.kubernetes.fields import Field
-from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.quantities import milliseconds
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.quantities import milliseconds
+from metronome_opt.kubernetes.reading.fields import Field
+from metronome_opt.kubernetes.reading.kinds import TRAFFIC_SOURCES
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Kind
 from metronome_opt.scenario.workload import FASTEST

@@ -13,7 +13,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_text
-from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.reading.fields import Field
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
 from metronome_opt.scenario.cluster import MAX_NODES
 

@@ -11,14 +11,14 @@ from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Faults, KubernetesObject
-from metronome_opt.kubernetes.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.schemas import CLAIM
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
-from metronome_opt.kubernetes.resources import neediest
-from metronome_opt.kubernetes.schemas import CLAIM
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources

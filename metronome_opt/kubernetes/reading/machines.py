@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.quantities import parse_positive
+from metronome_opt.kubernetes.claims.manifests import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.quantities import parse_positive
+from metronome_opt.kubernetes.claims.schemas import CAPACITY
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
-from metronome_opt.kubernetes.resources import has_of
-from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.nodes import Resources
 
 _SCOPES = ("Node", "Shared", "Uplink", "Downlink")

@@ -12,11 +12,9 @@ import numpy as np
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote, sanitize
 from metronome_opt.files.records import dump_document
-from metronome_opt.kubernetes.fields import KubernetesObject
-from metronome_opt.kubernetes.files import dump_objects
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.claims.files import dump_objects
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, LeftOut, read_jobs
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
@@ -24,6 +22,8 @@ from metronome_opt.kubernetes.reading.machines import (
     cluster_document,
     read_machines,
 )
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.tree import Way
 from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
 from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 
 from metronome_opt.errors import error_context, first_few
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
-from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, TOPOLOGY
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
 
 _TIER = re.compile(r"fabric\.topograph\.run/tier-([0-9]{1,4})")

@@ -22,8 +22,8 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import minimum
 from tests.builders import job, network
-from tests.kubernetes.example import two_jobs
-from tests.kubernetes.schemas import check_manifests
+from tests.kubernetes.claims.example import two_jobs
+from tests.kubernetes.claims.schemas import check_manifests
 from tests.output.printed import lines
 
 CHANCE = 2e-3

@@ -14,7 +14,7 @@ import pytest
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state import Store
 from metronome_opt.kubernetes.state.placement import PlacementDecision, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation

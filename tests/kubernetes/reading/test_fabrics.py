@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from metronome_opt.kubernetes.files import read_manifests
+from metronome_opt.kubernetes.claims.files import read_manifests
 from metronome_opt.kubernetes.reading.fabrics import expand, fabric_of, read_fabric
 from tests.cli.typed import Captured, error_of, metronome, printed
 

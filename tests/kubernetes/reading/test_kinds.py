@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.files import read_manifests
-from metronome_opt.kubernetes.inject import inject
-from metronome_opt.kubernetes.kinds import KINDS, PodTemplate, WorkloadKind, register
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.claims.files import read_manifests
+from metronome_opt.kubernetes.controller.inject import inject
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import KINDS, PodTemplate, WorkloadKind, register
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.kubernetes.reading.scenario import make_scenario
-from metronome_opt.kubernetes.resources import needs_of
 from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,

@@ -9,8 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_cluster
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule

@@ -10,10 +10,10 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.resources import needs_of
-from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, replace_item
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.nodes import Resources
 

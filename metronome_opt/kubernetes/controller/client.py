@@ -26,8 +26,8 @@ from metronome_opt.errors import (
     quote,
     sanitize,
 )
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER
-from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER
+from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION, Manifest
 
 try:
     import httpx2

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.kubernetes.quantities import parse_quantity
+from metronome_opt.kubernetes.claims.quantities import parse_quantity
 
 _MAX_INTEGER = 2**63 - 1  # integers of Kubernetes have 64 bits
 _MAX_NAME = 253  # characters

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from operator import add
 
-from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.reading.fields import Field
 from metronome_opt.scenario.nodes import Resources
 
 GPU_RESOURCES = (

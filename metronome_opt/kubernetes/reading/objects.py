@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import KINDS, OF_JOBS, workload_kinds
-from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import KINDS, OF_JOBS, workload_kinds
+from metronome_opt.kubernetes.reading.pods import Pod
 
 _MAX_KIND = 63  # characters
 

@@ -19,7 +19,8 @@ import yaml
 from lightkube.core.client import Client
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.client import (
+from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
+from metronome_opt.kubernetes.controller.client import (
     CLAIMS,
     NODES,
     PODS,
@@ -30,9 +31,8 @@ from metronome_opt.kubernetes.client import (
     delete,
     listed,
 )
-from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"

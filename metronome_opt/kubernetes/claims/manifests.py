@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
-from metronome_opt.kubernetes.quantities import quantity
-from metronome_opt.kubernetes.schemas import (
+from metronome_opt.kubernetes.claims.files import OBJECT_FILES, write_manifests
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
+from metronome_opt.kubernetes.claims.quantities import quantity
+from metronome_opt.kubernetes.claims.schemas import (
     CAPACITY,
     CLAIM,
     VERSION,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from metronome_opt.kubernetes.fields import KubernetesObject
-from metronome_opt.kubernetes.kinds import workload_kinds
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.resources import needs_of
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import workload_kinds
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
 
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
