@@ -23,8 +23,7 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE_OR_FOLDER...",
-            help="Manifests, YAML or JSON; or a fabric: Slurm's topology, a model of Topograph, a "
-            "table of switches.",
+            help="Manifests, YAML or JSON; or a fabric: Slurm's topology.conf, or a table.",
         ),
     ],
     output: Annotated[
@@ -103,20 +102,19 @@ def import_(
 
 def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
     from metronome_opt.kubernetes.claims.files import read_manifests
-    from metronome_opt.kubernetes.reading.fabrics import fabric_of, read_fabric
+    from metronome_opt.kubernetes.reading.fabrics import read_fabric
     from metronome_opt.kubernetes.reading.objects import Objects
     from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
 
-    tables = {path: ways for path in files if (ways := read_fabric(path)) is not None}
-    if tables and len(files) > 1:
-        raise InputError(f"{next(iter(tables))}: a fabric beside other files; read it alone")
-    documents = [] if tables else list(read_manifests(files))
-    for ways in (*tables.values(), fabric_of(documents)):
+    for path in files:
+        ways = read_fabric(path)
         if ways is not None:
-            with error_context(files[0]):
+            if len(files) > 1:
+                raise InputError(f"{path}: a fabric beside other files; read only the fabric")
+            with error_context(path):
                 return make_fabric(ways, choices)
     objects = Objects()
-    objects.add(documents)
+    objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
 
 
