@@ -11,7 +11,6 @@ from typing import Any, get_args
 from metronome_opt.errors import InputError, sanitize
 from metronome_opt.files.documents import parse_yaml
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.claims.quantities import milliseconds
 from metronome_opt.kubernetes.reading.fields import Field
 from metronome_opt.kubernetes.reading.kinds import TRAFFIC_SOURCES
 from metronome_opt.scenario.cluster import ANY_COST
@@ -144,8 +143,8 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         if end > period:
             length.fail(f"the burst ends at {end}, after the period of {period}")
         burst: dict[str, Any] = {
-            "start_ms": milliseconds(start_us),
-            "length_ms": milliseconds(length_us),
+            "start_ms": _milliseconds(start_us),
+            "length_ms": _milliseconds(length_us),
             "rate_mbps": math.ceil(rate / 10**6),
         }
         collective = phase / "collective"
@@ -156,4 +155,10 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         phases.append(burst)
     if not phases:
         (traffic / "phases").fail("missing; a pattern has at least one burst")
-    return {"period_ms": milliseconds(period), "phases": phases}
+    return {"period_ms": _milliseconds(period), "phases": phases}
+
+
+def _milliseconds(microseconds: int) -> int | float:
+    """Return a time in ms, as a decimal that reads back exactly."""
+    whole, rest = divmod(microseconds, 1000)
+    return microseconds / 1000 if rest else whole

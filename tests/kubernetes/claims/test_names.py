@@ -1,3 +1,5 @@
+"""Names of objects are RFC 1123 labels, distinct, and independent of other names."""
+
 from __future__ import annotations
 
 import re

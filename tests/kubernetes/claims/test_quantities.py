@@ -1,3 +1,5 @@
+"""Quantities are read by the grammar of Kubernetes, exactly, and written in canonical form."""
+
 from __future__ import annotations
 
 from fractions import Fraction
