@@ -109,9 +109,7 @@ def export_claims(
     faults = verify_schedule(instance, schedule)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise VerificationError(
-            f"schedule: {faults[0]}{more}; claims are written for true schedules only"
-        )
+        raise VerificationError(f"schedule: {faults[0]}{more}; claims are for true schedules only")
     manifests = build_manifests(instance, schedule, deployment, namespace=namespace)
     return write_manifests(manifests, directory)
 
