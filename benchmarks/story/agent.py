@@ -20,7 +20,7 @@ from lightkube.core.client import Client
 
 from benchmarks.testbed.network import Network
 from metronome_opt.files.documents import write_text
-from metronome_opt.kubernetes.client import PODS, ClusterError, asking, listed, merge
+from metronome_opt.kubernetes.controller.client import PODS, ClusterError, asking, listed, merge
 
 METRICS_PORT = 9400
 

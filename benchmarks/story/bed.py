@@ -21,7 +21,7 @@ from benchmarks.story.servers import Program, control_plane, prometheus
 from benchmarks.testbed.network import Network
 from benchmarks.testbed.run import BedError
 from metronome_opt.files.documents import write_text
-from metronome_opt.kubernetes.client import PODS, connect, listed
+from metronome_opt.kubernetes.controller.client import PODS, connect, listed
 from tests.kubernetes.cluster.server import ApiServer, free_ports
 
 STEPS_FILE = "steps.json"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.testbed.network import GOODPUT, Layout
-from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.controller.inject import MOUNT, VARIABLE, VOLUME
+from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 
 NAMESPACE = "story"
 RACKS, UPLINK_MBPS = 4, 200

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import NODES, apply, merge, resource
+from metronome_opt.kubernetes.controller.client import NODES, apply, merge, resource
 
 _HAS = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.client import CAPACITIES, CLAIMS, apply, connect, resource
-from metronome_opt.kubernetes.schemas import read_shipped
+from metronome_opt.kubernetes.claims.schemas import read_shipped
+from metronome_opt.kubernetes.controller.client import CAPACITIES, CLAIMS, apply, connect, resource
 from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 
 _SCRAPE = "500ms"

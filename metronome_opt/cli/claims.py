@@ -27,7 +27,7 @@ def claims(
     with error_context(instance):
         problem, faults = verify_placed(source, stated)
     if problem is None:
-        raise VerificationError(f"schedule: {faults[0]}; claims are written of true schedules only")
+        raise VerificationError(f"schedule: {faults[0]}; claims are for true schedules only")
     with live_line(f"writing {output}", str):
         export_claims(
             problem.instance,

@@ -64,11 +64,11 @@ def controller(
     controller goes on from STATE and the pods' annotations.
     """
     from metronome_opt.cli.place import new_state
-    from metronome_opt.kubernetes.client import ALL_NAMESPACES, connect
+    from metronome_opt.kubernetes.claims.names import check_namespace
+    from metronome_opt.kubernetes.controller.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
     from metronome_opt.kubernetes.controller.reconcile import Controller
-    from metronome_opt.kubernetes.names import check_namespace
     from metronome_opt.kubernetes.state.store import Store
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
@@ -87,7 +87,6 @@ def controller(
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
         live = LiveCluster(client)
-        live.check_release()
         if listen is not None:
             _answer_scrapes(listen, metrics)
         for number in (signal.SIGTERM, signal.SIGINT):

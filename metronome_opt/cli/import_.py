@@ -1,4 +1,4 @@
-"""``metronome import``: write a scenario of a cluster."""
+"""``metronome import``: a scenario of what a cluster has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.reading.machines import ImportOptions
     from metronome_opt.kubernetes.reading.scenario import ImportedCluster
 
-_MAX_BUNDLE = 10_000  # links in an uplink
+_BUNDLE = 10_000  # links that an uplink may be
 
 
 def import_(
@@ -23,8 +23,7 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE_OR_FOLDER...",
-            help="Manifests, YAML or JSON; or a fabric: Slurm's topology, a model of Topograph, a "
-            "table of switches.",
+            help="Manifests, YAML or JSON; or a fabric: Slurm's topology.conf, or a table.",
         ),
     ],
     output: Annotated[
@@ -39,13 +38,13 @@ def import_(
     slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
     nic_gbps: Annotated[
         str | None,
-        typer.Option(help="Interface of nodes without STBandwidthCapacity."),
+        typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
     ] = None,
     tier_gbps: Annotated[
         list[str] | None,
         typer.Option(
             metavar="GBPS,...",
-            help="Uplinks by tier of switches, from the lowest, where none are stated.",
+            help="The uplinks of switches of each tier, from the lowest up, that state none.",
             show_default="they limit nothing",
         ),
     ] = None,
@@ -54,15 +53,15 @@ def import_(
         typer.Option(
             min=1,
             max=1024,
-            help="GPUs of a node, where no node states its own.",
+            help="GPUs of each node, where none states its own.",
             show_default="8 in a fabric",
         ),
     ] = None,
     link_gbps: Annotated[
         str | None,
         typer.Option(
-            help="Bandwidth from a GPU to the others of its node.",
-            show_default="that of the GPU, if known",
+            help="What a GPU sends to the others of its node.",
+            show_default="what is known of the GPU",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -82,13 +81,13 @@ def import_(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
-        tier_mbps=tuple(_megabits("--tier-gbps", tier, _MAX_BUNDLE) for tier in tiers),
+        tier_mbps=tuple(_megabits("--tier-gbps", each, _BUNDLE) for each in tiers),
         gpus=gpus,
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
     imported = _read(files, choices)
-    for text in imported.notes:
-        options.note(text)
+    for each in imported.notes:
+        options.note(each)
     if output is not None:
         write_text(output, imported.text(output.suffix))
     if as_json:
@@ -102,27 +101,26 @@ def import_(
 
 
 def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
-    from metronome_opt.kubernetes.files import read_manifests
-    from metronome_opt.kubernetes.objects import Objects
-    from metronome_opt.kubernetes.reading.fabrics import fabric_of, read_fabric
+    from metronome_opt.kubernetes.claims.files import read_manifests
+    from metronome_opt.kubernetes.reading.fabrics import read_fabric
+    from metronome_opt.kubernetes.reading.objects import Objects
     from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
 
-    tables = {path: ways for path in files if (ways := read_fabric(path)) is not None}
-    if tables and len(files) > 1:
-        raise InputError(f"{next(iter(tables))}: a fabric beside other files; read it alone")
-    documents = [] if tables else list(read_manifests(files))
-    for ways in (*tables.values(), fabric_of(documents)):
+    for path in files:
+        ways = read_fabric(path)
         if ways is not None:
-            with error_context(files[0]):
+            if len(files) > 1:
+                raise InputError(f"{path}: a fabric beside other files; read only the fabric")
+            with error_context(path):
                 return make_fabric(ways, choices)
     objects = Objects()
-    objects.add(documents)
+    objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
 
 
 def _megabits(option: str, text: str, links: int = 1) -> int:
     """Return a bandwidth that is typed in Gbit/s in whole Mbit/s, rounded down."""
-    from metronome_opt.kubernetes.quantities import parse_positive
+    from metronome_opt.kubernetes.claims.quantities import parse_positive
     from metronome_opt.scenario.workload import FASTEST
 
     megabits = 1000 * parse_positive(option, text)

@@ -24,8 +24,8 @@ def inject(
     a file of slots, which a gate of a training loop reads. A workload must state the traffic of a
     task: annotation traffic, or model and batch.
     """
-    from metronome_opt.kubernetes.files import dump_objects, read_manifests
-    from metronome_opt.kubernetes.inject import inject as inject_into
+    from metronome_opt.kubernetes.claims.files import dump_objects, read_manifests
+    from metronome_opt.kubernetes.controller.inject import inject as inject_into
 
     check_targets(files, [output])
     manifests, changed = inject_into(read_manifests(files))

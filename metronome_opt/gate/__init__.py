@@ -1,4 +1,4 @@
-"""The gate of a training loop: bursts wait for the slots that their job was given.
+"""The gate of a training loop: bursts wait for the windows that their job was given.
 
 >>> from metronome_opt.gate import Gate
 >>> gate = Gate.from_environment()

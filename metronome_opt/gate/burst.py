@@ -4,44 +4,52 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from metronome_opt.gate.gate import Gate
+    from typing import Protocol
+
+    class _Owner(Protocol):
+        def enter(self, burst: Burst) -> None: ...
+        def leave(self, burst: Burst) -> None: ...
+        def give_up(self, error: Exception) -> None: ...
+        def warn(self, message: str) -> None: ...
 
 
 class Burst:
-    """A burst, which waits for its slot when it is entered; made by `Gate.burst`.
+    """Burst that waits for its window when it is entered; made by `Gate.burst`.
 
     Attributes
     ----------
     phase, iteration
-        Which burst it is of which iteration, both from 0.
+        Number of the burst in its iteration, and of the iteration, both from 0.
     ready, begins, began, ended
         When it could begin, was to begin, began and ended, by the steady clock, in nanoseconds;
-        `began` is -1 as long as it has not.
-    ready_at, slot_at
-        When it could begin, and its slot, nanoseconds since the Unix epoch; no slot if it was let
-        through without a claim.
+        `began` is -1 as long as it has not begun.
+    ready_at, window_at
+        When it could begin, and its window, nanoseconds since the Unix epoch; no window if it was
+        let through without a claim.
     cushion
-        By how much it may be late and still count as on time.
+        Lateness up to which it counts as on time.
     iteration_ns
-        Since the iteration before began, for its first burst; None where that is not known.
+        Time since the iteration before began, for the first burst of an iteration; None where that
+        is not known.
     asked
-        Which burst of its iteration it is said to be; None for the next one.
+        Number in its iteration as the loop states it; None for the next one.
     sent_bytes
-        The bytes that it is said to send, None if unknown; may be set at any time before it ends.
+        Bytes that it sends as the loop states them, None if unknown; may be set at any time before
+        it ends.
     size
-        The bytes that were counted when it ended, with those of bursts that were a part of it.
+        Bytes that were counted when it ended, with those of bursts that were a part of it.
     gate
-        The gate it belongs to.
+        The gate that it belongs to.
     """
 
     # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
     # with the cold caches of a loop that has slept each of these costs some microseconds.
-    gate: Gate
+    gate: _Owner
     asked: int | None = None
     phase = iteration = 0
     ready = begins = ended = ready_at = cushion = 0
     began = -1
-    slot_at: int | None = None
+    window_at: int | None = None
     iteration_ns: int | None = None
     sent_bytes: int | None = None
     size: int | None = None
@@ -54,16 +62,16 @@ class Burst:
 
     @property
     def waited_ns(self) -> int:
-        """The time that it waited for its slot."""
+        """The time that it waited for its window."""
         return self.began - self.ready
 
     @property
     def late_ns(self) -> int | None:
-        """The time from its slot to its beginning; None without a slot."""
-        return None if self.slot_at is None else max(0, self.began_at - self.slot_at)
+        """The time from its window to its beginning; None without a window."""
+        return None if self.window_at is None else max(0, self.began_at - self.window_at)
 
     def begin(self) -> None:
-        """Wait for the slot, as ``with`` does."""
+        """Wait for the window, as ``with`` does."""
         if self._inside:
             return
         if self.began >= 0:

@@ -9,21 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-MAX_PERIOD_NS = 3600 * 10**9
-"""The maximum period; a longer one is a mistake in the unit."""
-
-MAX_BURSTS = 1024
-"""In an iteration, as claims limit it."""
-
-MAX_CLASS = 7
-"""The highest traffic class, of eight."""
-
 FIELDS = ("offset_ms", "period_ms", "starts_ms", "cushion_ms", "gated", "traffic_class")
-"""What a claim has, as people state it."""
+"""Fields of a claim, as people state it."""
 
+_MAX_PERIOD_NS = 3600 * 10**9  # a longer one is a mistake in the unit
+_MAX_BURSTS = 1024  # in an iteration, as claims limit it
+_MAX_CLASS = 7  # of traffic
 _MAX_QUOTED = 60
-_LIMIT_MS = 10**12
-_LONGEST = 64  # characters
+_LIMIT = 10**12  # of a time in its unit
+_MAX_TEXT = 64  # characters
 
 
 class ClaimError(Exception):
@@ -43,12 +37,6 @@ def quote(value: object) -> str:
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "..."
 
 
-def some(names: list[str]) -> str:
-    """Return the first few of some names."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(quote(name) for name in names[:3]) + more
-
-
 def whole(value: Any, name: str) -> int:
     """Return a value that has to be an integer.
 
@@ -62,116 +50,126 @@ def whole(value: Any, name: str) -> int:
     return value
 
 
-def _truth(value: Any, name: str) -> None:
-    if not isinstance(value, bool):
-        raise ClaimError(f"{name}: {quote(value)}: must be true or false")
-
-
-def _class(value: Any, name: str) -> None:
-    if not 0 <= whole(value, name) <= MAX_CLASS:
-        raise ClaimError(f"{name}: {quote(value)}: must be from 0 to {MAX_CLASS}")
-
-
 def _in_nanoseconds(key: str) -> str:
     return key.replace("_ms", "_ns")
 
 
-def checked(
-    claim: Claim, called: Callable[[str], str] = _in_nanoseconds, unit_ns: int = 1
+def check_claim(
+    claim: Claim, name_of: Callable[[str], str] = _in_nanoseconds, unit_ns: int = 1
 ) -> Claim:
     """Return a claim that can be obeyed.
 
-    `called` says what each of `FIELDS` is called where the claim comes from, and `unit_ns` is the
-    unit in which values are stated there.
+    Parameters
+    ----------
+    claim
+        The claim.
+    name_of
+        Returns the name of one of `FIELDS` where the claim comes from.
+    unit_ns
+        Unit in which values are stated there.
 
     Raises
     ------
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period_name, starts, cushion, gated, traffic_class = map(called, FIELDS)
 
-    def fault(name: str, value: int, rule: str) -> ClaimError:
-        return ClaimError(f"{name}: {_number(value, unit_ns)}: {rule}")
+    def shown(value: int) -> str:
+        return quote(value / unit_ns if value % unit_ns else value // unit_ns)
 
-    period = whole(claim.period_ns, period_name)
-    if period <= 0:
-        raise fault(period_name, period, "must be positive")
-    if period > MAX_PERIOD_NS:
-        raise fault(period_name, period, "longer than an hour; check the unit")
-    within = f"must be from 0 to below the period, {_number(period, unit_ns)}"
-    if not 0 <= whole(claim.offset_ns, offset) < period:
-        raise fault(offset, claim.offset_ns, within)
-    if whole(claim.cushion_ns, cushion) < 0:
-        raise fault(cushion, claim.cushion_ns, "must be at least 0")
-    if not 1 <= len(claim.starts_ns) <= MAX_BURSTS:
-        count = len(claim.starts_ns)
-        raise ClaimError(f"{starts}: {count} bursts: must be from 1 to {MAX_BURSTS}")
-    for start, before in zip(claim.starts_ns, (-1, *claim.starts_ns), strict=False):
-        if not 0 <= whole(start, starts) < period:
-            raise fault(starts, start, within)
-        if start <= before:
-            raise fault(starts, start, "must be after the one before; state them in order")
-    _truth(claim.gated, gated)
-    _class(claim.traffic_class, traffic_class)
+    def check(key: str, value: Any, lowest: int, above: int | None, rule: str) -> None:
+        number = whole(value, name_of(key))
+        if number < lowest or (above is not None and number >= above):
+            raise ClaimError(f"{name_of(key)}: {shown(number)}: {rule}")
+
+    period = claim.period_ns
+    check("period_ms", period, 1, None, "must be positive")
+    check("period_ms", period, 1, _MAX_PERIOD_NS + 1, "longer than an hour; check the unit")
+    within = f"must be from 0 to below the period, {shown(period)}"
+    check("offset_ms", claim.offset_ns, 0, period, within)
+    check("cushion_ms", claim.cushion_ns, 0, None, "must be at least 0")
+    count = len(claim.starts_ns)
+    if not 1 <= count <= _MAX_BURSTS:
+        name = name_of("starts_ms")
+        raise ClaimError(f"{name}: {count} bursts: must be from 1 to {_MAX_BURSTS}")
+    before = -1
+    for start in claim.starts_ns:
+        check("starts_ms", start, 0, period, within)
+        order = "must be after the one before; state them in order"
+        check("starts_ms", start, before + 1, None, order)
+        before = start
+    if not isinstance(claim.gated, bool):
+        raise ClaimError(f"{name_of('gated')}: {quote(claim.gated)}: must be true or false")
+    name = name_of("traffic_class")
+    if not 0 <= whole(claim.traffic_class, name) <= _MAX_CLASS:
+        raise ClaimError(f"{name}: {quote(claim.traffic_class)}: must be from 0 to {_MAX_CLASS}")
     return claim
 
 
-def from_milliseconds(values: Mapping[str, Any], called: Callable[[str], str], job: str) -> Claim:
-    """Return the claim of a job that is stated in milliseconds, by `FIELDS`.
+def parse_claim(
+    values: Mapping[str, Any], name_of: Callable[[str], str], job: str, unit_ns: int = 10**6
+) -> Claim:
+    """Return the claim of a job from numbers, or texts of numbers.
+
+    Parameters
+    ----------
+    values
+        Values by `FIELDS`; all but the first two are optional.
+    name_of
+        Returns the name of a field, for messages.
+    job
+        The job; empty if it is not stated.
+    unit_ns
+        Unit of the times.
 
     Raises
     ------
     ClaimError
         If it cannot be obeyed.
     """
-    offset, period, starts, cushion, *_ = map(called, FIELDS)
-    listed = values.get("starts_ms", [0])
-    if not isinstance(listed, list):
-        raise ClaimError(f"{starts}: {quote(listed)}: must be a list")
+
+    def time(key: str, value: Any) -> int:
+        return _nanoseconds(value, name_of(key), unit_ns)
+
+    starts = values.get("starts_ms", [0])
+    if not isinstance(starts, list):
+        raise ClaimError(f"{name_of('starts_ms')}: {quote(starts)}: must be a list")
     claim = Claim(
-        offset_ns=_nanoseconds(values.get("offset_ms"), offset),
-        period_ns=_nanoseconds(values.get("period_ms"), period),
-        starts_ns=tuple(_nanoseconds(start, starts) for start in listed),
-        cushion_ns=_nanoseconds(values.get("cushion_ms", 0), cushion),
+        offset_ns=time("offset_ms", values.get("offset_ms")),
+        period_ns=time("period_ms", values.get("period_ms")),
+        starts_ns=tuple(time("starts_ms", start) for start in starts),
+        cushion_ns=time("cushion_ms", values.get("cushion_ms", 0)),
         job=job,
         gated=values.get("gated", True),
         traffic_class=values.get("traffic_class", 0),
     )
-    return checked(claim, called, 10**6)
+    return check_claim(claim, name_of, unit_ns)
 
 
-def _nanoseconds(value: Any, name: str) -> int:
-    """Return milliseconds in nanoseconds, exactly; `name` is for the message.
+def _nanoseconds(value: Any, name: str, unit_ns: int) -> int:
+    """Return a time in nanoseconds, exactly; `name` is for the message.
 
     A float counts as the shortest decimals that stand for it.
     """
     # It takes longer to import than all that a gate needs whose claim is given by a program.
-    from decimal import Decimal, InvalidOperation
+    from decimal import Decimal, InvalidOperation, localcontext
 
-    wrong = ClaimError(f"{name}: {quote(value)}: must be a number of milliseconds, such as 12.5")
+    unit = "milliseconds" if unit_ns == 10**6 else "microseconds"
+    wrong = ClaimError(f"{name}: {quote(value)}: must be a number of {unit}, such as 12.5")
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise wrong
-    if isinstance(value, str) and len(value) > _LONGEST:
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
         raise wrong
     try:
         number = Decimal(str(value).strip())
     except (InvalidOperation, ValueError):
         raise wrong from None
-    if not number.is_finite() or number.copy_abs() >= _LIMIT_MS:
+    if not number.is_finite() or number.copy_abs() >= _LIMIT:
         raise wrong
-    if number == 0:
+    if number == 0:  # of any exponent
         return 0
-    if number.copy_abs() >= Decimal("1e-6"):
-        whole, part = number.as_integer_ratio()
-        exact, rest = divmod(whole * 10**6, part)
-        if not rest:
-            return exact
-    raise ClaimError(f"{name}: {quote(value)}: finer than a nanosecond; give at most 6 decimals")
-
-
-def _number(value: int, unit: int) -> str:
-    exact, rest = divmod(abs(value), unit)
-    digits = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else ""
-    sign = "-" if value < 0 else ""
-    return sign + quote(exact) + (f".{digits}" if digits else "")
+    with localcontext(prec=2 * _MAX_TEXT):
+        exact = number * unit_ns
+    if exact != exact.to_integral_value():
+        raise ClaimError(f"{name}: {quote(value)}: finer than a nanosecond; give fewer decimals")
+    return int(exact)

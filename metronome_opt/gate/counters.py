@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 _COUNTERS = {
     "sent_bytes": "Bytes that bursts sent.",
     "bursts": "Bursts that ended.",
-    "waited_seconds": "Time that bursts waited for their slots.",
-    "late_seconds": "Time by which bursts began after their slots.",
-    "late_bursts": "Bursts that began after their slots by more than the cushion.",
+    "waited_seconds": "Time that bursts waited for their windows.",
+    "late_seconds": "Time by which bursts began after their windows.",
+    "late_bursts": "Bursts that began after their windows by more than the cushion.",
     "burst_seconds": "Time in bursts.",
     "fastest_bytes": "Bytes of the fastest of each sixteen bursts.",
     "fastest_seconds": "Time in these.",
@@ -28,12 +28,12 @@ _GAUGES = {
     "offset_seconds": "Offset of the claim that is obeyed.",
     "following": "1 while a claim is obeyed.",
 }
-_EACH = 16  # bursts, of which the fastest is counted
+_BLOCK = 16  # bursts, of which the fastest is counted
 _PAUSE = 3  # times another computing time: the longer one is a checkpoint or a restart
-_UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}
+_UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}  # of what is counted
 
 
-class Measured:
+class BurstCounters:
     """Totals over the bursts of a gate.
 
     Parameters
@@ -50,9 +50,8 @@ class Measured:
         self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
-        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in names.items() if value)
-        braced = f"{{{labels}}}" if labels else ""
-        self._heads = {name: _head(name, braced) for name in (*_COUNTERS, *_GAUGES)}
+        labels = ",".join(f'{name}="{_escape(value)}"' for name, value in names.items() if value)
+        self._labels = f"{{{labels}}}" if labels else ""
 
     def add(self, burst: Burst) -> None:
         """Count a burst that has ended."""
@@ -69,47 +68,39 @@ class Measured:
             totals["iterations"] += 1
             totals["iteration_seconds"] += iteration
         if self._ended is not None:
-            self._add_computing(burst.phase, burst.ready - self._ended)
+            # Compared with the time in the iteration before, unless one of the two is a pause.
+            computed = burst.ready - self._ended
+            before, self._computed[burst.phase] = self._computed.get(burst.phase, 0), computed
+            if max(before, computed) <= _PAUSE * min(before, computed):
+                totals["computing_products"] += before * computed
+                totals["computing_differences"] += (before - computed) ** 2
         self._ended = burst.ended
         fastest, shortest = self._fastest
         if sent * shortest > fastest * length:
             self._fastest = fastest, shortest = sent, length
-        if fastest and totals["bursts"] % _EACH == 0:
+        if fastest and totals["bursts"] % _BLOCK == 0:
             totals["fastest_bytes"] += fastest
             totals["fastest_seconds"] += shortest
             self._fastest = 0, 1
-
-    def _add_computing(self, phase: int, computed: int) -> None:
-        """Count a computing time beside that of the iteration before, unless one is a pause."""
-        before, self._computed[phase] = self._computed.get(phase, 0), computed
-        if max(before, computed) <= _PAUSE * min(before, computed):
-            self._totals["computing_products"] += before * computed
-            self._totals["computing_differences"] += (before - computed) ** 2
 
     def text(self, claim: Claim | None) -> str:
         """Return all series in the text format of Prometheus, with the claim that is obeyed."""
         values = {**self._totals, "following": int(claim is not None)}
         if claim is not None:
             values.update(period_seconds=claim.period_ns, offset_seconds=claim.offset_ns)
-        return "".join(
-            f"{self._heads[name]}{value / unit if (unit := _unit(name)) else value!r}\n"
-            for name, value in values.items()
-        )
+        lines = []
+        for name, value in values.items():
+            unit = _UNITS.get(name.rpartition("_")[2])
+            series, kind = f"metronome_gate_{name}", "gauge"
+            if name in _COUNTERS:
+                series, kind = f"{series}_total", "counter"
+            lines += [
+                f"# HELP {series} {_COUNTERS.get(name) or _GAUGES[name]}",
+                f"# TYPE {series} {kind}",
+                f"{series}{self._labels} {value / unit if unit else value!r}",
+            ]
+        return "\n".join([*lines, ""])
 
 
-def _head(name: str, labels: str) -> str:
-    """Return all of a series but its value."""
-    if name in _COUNTERS:
-        series, kind, about = f"metronome_gate_{name}_total", "counter", _COUNTERS[name]
-    else:
-        series, kind, about = f"metronome_gate_{name}", "gauge", _GAUGES[name]
-    return f"# HELP {series} {about}\n# TYPE {series} {kind}\n{series}{labels} "
-
-
-def _unit(name: str) -> float | None:
-    """Return how many of what is counted make one of what is shown; None if they are the same."""
-    return _UNITS.get(name.rpartition("_")[2])
-
-
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""A communication hook of PyTorch's DistributedDataParallel whose all-reduces wait for their slot.
+"""A communication hook of PyTorch's DistributedDataParallel whose all-reduces wait for windows.
 
 >>> from metronome_opt.gate import Gate, ddp
 >>> ddp.register(model, Gate.from_environment())
@@ -53,7 +53,7 @@ class _Bucket(NamedTuple):
 class _Paced:
     """Buckets in the order in which DDP hands them over, the same on all processes.
 
-    One thread takes them, waits for slots and launches reductions, so that backward goes on
+    One thread takes them, waits for windows and launches reductions, so that backward goes on
     meanwhile, and buckets that follow one another are under way together.
     """
 
@@ -101,7 +101,7 @@ class _Paced:
         self._thread.join(_LAST_S)
 
     def _launch(self, bucket: _Bucket) -> None:
-        """Begin to reduce a bucket, in its slot if a burst begins with it."""
+        """Begin to reduce a bucket, in its window if a burst begins with it."""
         if bucket.ready is not None:
             torch.cuda.set_device(bucket.tensor.device)
             bucket.ready.synchronize()

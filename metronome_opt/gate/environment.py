@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from metronome_opt.gate.checks import FIELDS, ClaimError, from_milliseconds, quote
+from metronome_opt.gate.checks import FIELDS, ClaimError, parse_claim, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,28 +25,30 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
     environ
         The variables; None for those of the process.
     """
+    environ = os.environ if environ is None else environ
     given = {
-        name: value.strip()
-        for name, value in (os.environ if environ is None else environ).items()
-        if (name.startswith("METRONOME_") or name == "RANK") and value.strip()
+        name.removeprefix("METRONOME_").lower(): value.strip()
+        for name, value in environ.items()
+        if name.startswith("METRONOME_") and value.strip()
     }
     faults = []
-    asked: dict[str, Any] = {"job": given.get("METRONOME_JOB", "")}
-    task = given.get("METRONOME_TASK", given.get("RANK"))
-    if task is not None and task.isascii() and task.isdigit() and len(task) <= 10:
+    asked: dict[str, Any] = {"job": given.get("job", "")}
+    task = given.get("task") or environ.get("RANK", "").strip()
+    if task.isascii() and task.isdigit() and len(task) <= 10:
         asked["task"] = int(task)
-    elif task is not None:
-        faults.append(f"METRONOME_TASK: {quote(task)}: must be a number from 0; it is left out")
+    elif task:
+        faults.append(f"METRONOME_TASK: {quote(task)}: must be a number from 0; it is dropped")
     for name in ("record", "metrics"):
-        path = given.get(f"METRONOME_{name.upper()}")
+        path = given.get(name)
         if path and "{task}" in path and "task" not in asked:
             faults.append(f"{path}: there is no task to put in; set METRONOME_TASK")
         asked[name] = path and path.replace("{task}", str(asked.get("task", "")))
-    if "METRONOME_CLAIM" in given:
-        asked["file"] = given["METRONOME_CLAIM"]
+    if "claim" in given:
+        asked["file"] = given["claim"]
     else:
         try:
-            asked["claim"] = _claim(given, asked["job"])
+            values = {key: given[key] for key in FIELDS if key in given}
+            asked["claim"] = _claim(values, asked["job"])
         except ClaimError as fault:
             asked["claim"] = fault
     return asked, faults
@@ -56,23 +58,19 @@ def _variable(key: str) -> str:
     return f"METRONOME_{key.upper()}"
 
 
-def _claim(given: Mapping[str, str], job: str) -> Claim | None:
+def _claim(values: dict[str, Any], job: str) -> Claim | None:
     """Return the claim that stands in the variables themselves; None if there is none."""
-    values: dict[str, Any] = {
-        key: given[_variable(key)] for key in FIELDS if _variable(key) in given
-    }
     if not values:
         return None
-    for key in FIELDS[:2]:
+    for key in ("offset_ms", "period_ms"):
         if key not in values:
             stated = _variable(next(iter(values)))
             raise ClaimError(f"{_variable(key)}: not set, though {stated} is; set it as well")
     if "starts_ms" in values:
         values["starts_ms"] = values["starts_ms"].split(",")
-    if "gated" in values:
-        stated = values["gated"]
-        values["gated"] = {"true": True, "false": False}.get(stated.lower(), stated)
-    stated = values.get("traffic_class", "")
-    if stated.isascii() and stated.isdigit() and len(stated) < 10:
-        values["traffic_class"] = int(stated)
-    return from_milliseconds(values, _variable, job)
+    gated, traffic_class = values.get("gated", ""), values.get("traffic_class", "")
+    if gated.lower() in ("true", "false"):
+        values["gated"] = gated.lower() == "true"
+    if traffic_class.isascii() and traffic_class.isdigit() and len(traffic_class) < 10:
+        values["traffic_class"] = int(traffic_class)
+    return parse_claim(values, _variable, job)

@@ -1,7 +1,7 @@
 """A file of claims: the claim of one job in it, read again when the file has changed.
 
 The file is JSON: an STBandwidthClaim as ``kubectl get -o json`` prints it, or a list of objects
-with claims among them. Or it holds the numbers alone, ``{"offset_ms": 40, "period_ms": 240}``,
+with claims among them. Or it holds only the numbers, ``{"offset_ms": 40, "period_ms": 240}``,
 optionally with ``starts_ms``, ``cushion_ms``, ``job``, ``gated`` and ``traffic_class``.
 """
 
@@ -13,16 +13,9 @@ import re
 import stat
 import time
 from decimal import Decimal
+from functools import partial
 
-from metronome_opt.gate.checks import (
-    FIELDS,
-    ClaimError,
-    checked,
-    from_milliseconds,
-    quote,
-    some,
-    whole,
-)
+from metronome_opt.gate.checks import FIELDS, ClaimError, parse_claim, quote, whole
 from metronome_opt.gate.windows import Claim
 
 TYPE_CHECKING = False
@@ -30,14 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    Reader = Callable[[dict[str, Any], str], Claim]
-
 MAX_BYTES = 2**20
 """The size of a file, of which a burst may have to wait until it is read."""
 
 _KIND = "STBandwidthClaim"
 _PLAIN = {*FIELDS, "job"}
-_CUSTOM = {  # where they stand in the specification of an object
+_CUSTOM = {  # places of the fields in the specification of an object
     "offset_ms": "allocation.offsetMicroseconds",
     "period_ms": "traffic.periodMicroseconds",
     "starts_ms": "traffic.phases.startMicroseconds",
@@ -47,7 +38,6 @@ _CUSTOM = {  # where they stand in the specification of an object
 }
 _MAX_REASON = 100  # characters of what a parser says
 _MAX_DEPTH = 40
-_MAX_DIGITS = 64
 
 # It never looks at a character more than a few times.
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -62,7 +52,7 @@ class ClaimFile:
     path
         The file; it may come and go.
     job, task
-        Whose claims count. Without a job all have to be of one.
+        The job and task whose claims count. Without a job all have to be of one.
     """
 
     def __init__(self, path: str | os.PathLike[str], job: str, task: int | None) -> None:
@@ -82,7 +72,7 @@ class ClaimFile:
         try:
             now = os.stat(self._path)  # noqa: PTH116 (one call, no more)
             if self._state != (now.st_mtime_ns, now.st_ino, now.st_size):
-                self._read_anew(now)
+                self._read(now)
         except OSError as error:
             self._state = None
             why = error.strerror or type(error).__name__
@@ -93,70 +83,66 @@ class ClaimFile:
             raise self._result
         return self._result
 
-    def _read_anew(self, now: os.stat_result) -> None:
+    def _read(self, now: os.stat_result) -> None:
         self._state = None
         if not stat.S_ISREG(now.st_mode):
             raise ClaimError(f"{self._path}: is no file; name one that holds claims")
         sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
-        self._result = self._read()
-        if sure:
-            self._state = now.st_mtime_ns, now.st_ino, now.st_size
-
-    def _read(self) -> Claim | ClaimError:
         with open(self._path, "rb") as stream:  # noqa: PTH123
             content = stream.read(MAX_BYTES + 1)
         try:
             if len(content) > MAX_BYTES:
                 raise ClaimError(f"has more than {MAX_BYTES // 2**20} MiB; give a file of one job")
-            return _claim_in(content, self._job, self._task)
+            self._result = _claim_in(content, self._job, self._task)
         except ClaimError as fault:
-            return ClaimError(f"{self._path}: {fault}")
+            self._result = ClaimError(f"{self._path}: {fault}")
         except Exception as error:  # parsers raise more than they say
             said = f"{type(error).__name__}: {error}"[:_MAX_REASON]
-            return ClaimError(f"{self._path}: cannot be understood ({said}); write it anew")
+            self._result = ClaimError(f"{self._path}: cannot be read ({said}); write it again")
+        if sure:
+            self._state = now.st_mtime_ns, now.st_ino, now.st_size
 
 
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     """Return the claim of a job that stands in a file; without a job all have to be of one.
 
     All tasks of a job burst at the same time. Where their cushions differ the smallest one counts,
-    unless it is said which task this is.
+    unless the task is known.
     """
     claimed = list(_claims(content))
     if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with kubectl get -o json")
-    jobs = sorted({whose for whose, *_ in claimed})
+    jobs = sorted({its for its, *_ in claimed})
     if job and job not in jobs and jobs != [""]:
-        raise ClaimError(f"holds no claim of job {quote(job)}, only of {some(jobs)}")
+        raise ClaimError(f"holds no claim of job {quote(job)}, only of {_first_few(jobs)}")
     if not job and len(jobs) > 1:
-        raise ClaimError(f"holds claims of {some(jobs)}; say in METRONOME_JOB which counts")
-    own = [each for each in claimed if not job or each[0] in (job, "")]
-    mine = [each for each in own if task is not None and each[1] == task] or own
-    claims = [(place, read(document, place)) for _, _, read, document, place in mine]
+        raise ClaimError(f"holds claims of {_first_few(jobs)}; say in METRONOME_JOB which counts")
+    own = [item for item in claimed if not job or item[0] in (job, "")]
+    mine = [item for item in own if task is not None and item[1] == task] or own
+    claims = [(place, read()) for _, _, place, read in mine]
     first = claims[0][1]
-    cushion = min(claim.cushion_ns for _, claim in claims)
     for place, claim in claims:
         if claim._replace(cushion_ns=first.cushion_ns, job=first.job) != first:
             raise ClaimError(
-                f"{_at(place)}not the slots of the first claim of its job; export all anew"
+                f"{_at(place)}not the windows of the first claim of its job; export all again"
             )
-    return first._replace(cushion_ns=cushion)
+    return first._replace(cushion_ns=min(claim.cushion_ns for _, claim in claims))
 
 
-def _claims(content: bytes) -> Iterator[tuple[str, Any, Reader, dict[str, Any], str]]:
-    """Yield job and task of each claim, and what reads it from a document at a place."""
+def _claims(content: bytes) -> Iterator[tuple[str, Any, str, Callable[[], Claim]]]:
+    """Yield job, task and place of each claim, and what reads it."""
     for place, document in _objects(content):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
-        reader: Reader = _plain
+        read: Callable[[dict[str, Any], str], Claim] = _plain
         if not _PLAIN & set(document):
             if document.get("kind") != _KIND:
                 continue
-            reader, document, place = _custom, _part(document, "spec", place), f"{place}spec."
-        whose = document.get("job", "" if reader is _plain else None)
-        if not isinstance(whose, str):
-            raise ClaimError(f"{place}job: {quote(whose)}: must be the name of a job")
-        yield whose, document.get("task"), reader, document, place
+            document, read, place = _part(document, "spec", place), _custom, f"{place}spec."
+        job = document.get("job", "" if read is _plain else None)
+        if not isinstance(job, str):
+            raise ClaimError(f"{place}job: {quote(job)}: must be the name of a job")
+        yield job, document.get("task"), place, partial(read, document, place)
 
 
 def _objects(content: bytes) -> Iterator[tuple[str, Any]]:
@@ -164,35 +150,35 @@ def _objects(content: bytes) -> Iterator[tuple[str, Any]]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ClaimError("is not UTF-8; write it anew") from None
+        raise ClaimError("is not UTF-8; write it again") from None
     if not text.strip():
         raise ClaimError("is empty; write claims to it")
     document = _parse(text)
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         document = document["items"]
-    if not isinstance(document, list):
+    if isinstance(document, list):
+        yield from ((f"items[{index}].", item) for index, item in enumerate(document))
+    else:
         yield "", document
-        return
-    for index, item in enumerate(document):
-        yield f"items[{index}].", item
 
 
 def _parse(text: str) -> Any:
-    """Return a JSON value; numbers with a point are decimals, endless ones stay text."""
+    """Return a JSON value; numbers with a point are decimals."""
     depth = 0
     for bracket in _BRACKETS.findall(text):
         # Only here is there a limit: the interpreter's is one that training loops raise.
         depth += (bracket in "[{") - (bracket in "]}")
         if depth > _MAX_DEPTH:
-            raise ClaimError(f"is nested deeper than {_MAX_DEPTH} levels; write claims alone")
+            raise ClaimError(f"is nested deeper than {_MAX_DEPTH} levels; write claims only")
     try:
-        return json.loads(
-            text,
-            parse_float=lambda digits: Decimal(digits) if len(digits) <= _MAX_DIGITS else digits,
-            parse_int=lambda digits: int(digits) if len(digits) <= _MAX_DIGITS else digits,
-        )
+        return json.loads(text, parse_float=Decimal)
     except ValueError as error:
         raise ClaimError(f"is not JSON ({str(error)[:_MAX_REASON]}); export gates.json") from None
+
+
+def _first_few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(quote, names[:3])) + more
 
 
 def _at(place: str) -> str:
@@ -208,39 +194,37 @@ def _part(document: dict[str, Any], name: str, place: str) -> dict[str, Any]:
 
 
 def _plain(document: dict[str, Any], place: str) -> Claim:
+    """Return the claim of numbers in milliseconds."""
     unknown = sorted(str(name) for name in set(document) - _PLAIN)
     if unknown:
         raise ClaimError(f"{place}{quote(unknown[0])}: is not known; there are {sorted(_PLAIN)}")
-    return from_milliseconds(document, lambda key: f"{place}{key}", document.get("job", ""))
+    return parse_claim(document, lambda key: f"{place}{key}", document.get("job", ""))
 
 
 def _custom(spec: dict[str, Any], place: str) -> Claim:
+    """Return the claim of an object's specification, in microseconds."""
     traffic = _part(spec, "traffic", place)
     if spec.get("allocation") is None:
         raise ClaimError(f"{place}allocation: is missing: no offset was decided; schedule the job")
     allocation = _part(spec, "allocation", place)
-    called = {key: f"{place}{path}" for key, path in _CUSTOM.items()}
-    offset_name, period_name, starts_name, cushion_name, *_ = called.values()
-    stretch = whole(
-        allocation.get("stretchMicroseconds", 0), f"{place}allocation.stretchMicroseconds"
-    )
-    if stretch < 0:
-        raise ClaimError(f"{place}allocation.stretchMicroseconds: {stretch}: must be at least 0")
+    lengths = []
+    for part, name, lowest in (
+        (traffic, "traffic.periodMicroseconds", 1),
+        ({"stretchMicroseconds": 0, **allocation}, "allocation.stretchMicroseconds", 0),
+    ):
+        length = whole(part.get(name.partition(".")[2]), f"{place}{name}")
+        if length < lowest:
+            raise ClaimError(f"{place}{name}: {quote(length)}: must be at least {lowest}")
+        lengths.append(length)
     phases = traffic.get("phases")
     if not isinstance(phases, list) or not all(isinstance(phase, dict) for phase in phases):
         raise ClaimError(f"{place}traffic.phases: {quote(phases)}: must be a list of bursts")
-    period = whole(traffic.get("periodMicroseconds"), period_name)
-    if period <= 0:
-        raise ClaimError(f"{period_name}: {quote(period)}: must be positive")
-    claim = Claim(
-        offset_ns=1000 * whole(allocation.get("offsetMicroseconds"), offset_name),
-        period_ns=1000 * (period + stretch),
-        starts_ns=tuple(
-            1000 * whole(phase.get("startMicroseconds"), starts_name) for phase in phases
-        ),
-        cushion_ns=1000 * whole(allocation.get("cushionMicroseconds", 0), cushion_name),
-        job=spec["job"],
-        gated=allocation.get("gated", True),
-        traffic_class=allocation.get("trafficClass", 0),
-    )
-    return checked(claim, called.__getitem__, 1000)
+    stated = {
+        "offset_ms": allocation.get("offsetMicroseconds"),
+        "period_ms": sum(lengths),
+        "starts_ms": [phase.get("startMicroseconds") for phase in phases],
+        "cushion_ms": allocation.get("cushionMicroseconds", 0),
+        "gated": allocation.get("gated", True),
+        "traffic_class": allocation.get("trafficClass", 0),
+    }
+    return parse_claim(stated, lambda key: f"{place}{_CUSTOM[key]}", spec["job"], 1000)

@@ -8,8 +8,8 @@ import time
 from weakref import WeakSet
 
 from metronome_opt.gate.burst import Burst
-from metronome_opt.gate.checks import ClaimError, checked, quote
-from metronome_opt.gate.counters import Measured
+from metronome_opt.gate.checks import ClaimError, check_claim, quote
+from metronome_opt.gate.counters import BurstCounters
 from metronome_opt.gate.windows import Claim, WindowTracker
 
 TYPE_CHECKING = False
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
     from typing import Any
+
+    from metronome_opt.gate.sinks import Record, Server
 
 _PIECE_S = 0.1  # of sleep, after which signal handlers have had their turn
 _STEADY = 1000  # the clocks of a machine differ by less than one part in this
@@ -29,14 +31,14 @@ _FREE = "bursts do not wait"
 class Gate:
     """Gate that a training loop enters before each burst.
 
-    A burst waits for its slot, never for longer than a period, by the rules of `WindowTracker`.
+    A burst waits for its window, never for longer than a period, by the rules of `WindowTracker`.
     Without a claim, or with a broken one, nothing waits; one warning says why. If the claim says
     that the job is not gated nothing waits either, and that needs no warning. A gate never raises:
-    what goes wrong is a warning of the logger ``metronome_opt.gate``, each once.
+    what goes wrong is a warning of the logger ``metronome_opt.gate``, once for each text.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
     another one, is a part of it: it begins with it, and what it sends counts there. Threads that
-    burst independently need a gate each. A process that was forked keeps the slots, but records
+    burst independently need a gate each. A process that was forked keeps the windows, but records
     nothing and answers no scrapes.
 
     Parameters
@@ -76,14 +78,14 @@ class Gate:
         self._warned: set[str] = set()
         self._claim: Claim | None = None
         self._file: Any = None
-        self._plan: WindowTracker | None = None
-        self._free = True  # whether the burst before had no slot
-        self._moved = 0  # by how much the clock was set since the plan was made
+        self._tracker: WindowTracker | None = None
+        self._free = True  # whether the burst before had no window
+        self._moved = 0  # by how much the clock was set since the tracker got its claim
         self._before = 0  # when the burst before was ready, by the steady clock
         self._difference = 0  # of the clocks, then
         self._iteration = -1
         self._iteration_began: int | None = None
-        self._open: list[Burst] = []  # the first one, and those that are a part of it
+        self._open: list[Burst] = []  # the current one, and those that are a part of it
         self._current: Burst | None = None
         self._sent: int | None = None
         self._ended: list[Burst] = []  # not counted yet
@@ -94,17 +96,16 @@ class Gate:
             self._file = ClaimFile(file, job, task)
             self._read_file()
         elif claim is not None:
-            self.follow(claim)
+            self.set_claim(claim)
         else:
             self.warn(f"no claim: set METRONOME_CLAIM, or offset and period; {_FREE}")
         if self._claim is not None:
             job = job or self._claim.job
-        self.measured = Measured(str(job), task)
-        self._sinks: list[Any] = []
-        if record is not None or metrics is not None:
-            from metronome_opt.gate.sinks import open_sinks
-
-            self._sinks = open_sinks(self, record, metrics)
+        self.counters = BurstCounters(str(job), task)
+        self._record: Record | None = None
+        self._server: Server | None = None
+        if record or metrics:
+            self._open_sinks(record, metrics)
         _GATES.add(self)
 
     @classmethod
@@ -116,7 +117,7 @@ class Gate:
         environ
             The variables, see `metronome_opt.gate.environment`; None for those of the process.
         options
-            Of the constructor; they go before the variables.
+            Arguments of the constructor; they go before the variables.
         """
         from metronome_opt.gate.environment import settings
 
@@ -126,22 +127,42 @@ class Gate:
             gate.warn(fault)
         return gate
 
+    def _open_sinks(self, record: Any, metrics: str | None) -> None:
+        """Open what can be opened; the rest is a warning."""
+        import atexit
+
+        from metronome_opt.gate.sinks import Record, Server, reason_of
+
+        unusable = (OSError, ValueError, OverflowError, TypeError)
+        try:
+            if record:
+                labels = {"job": self.counters.job, "task": self.counters.task}
+                self._record = Record(os.fspath(record), labels, self.warn)
+        except unusable as error:
+            self.warn(f"{record}: {reason_of(error)}; bursts are not recorded")
+        try:
+            if metrics:
+                self._server = Server(metrics, self.metrics)
+        except unusable as error:
+            self.warn(f"{metrics}: {reason_of(error)}; no metrics are given")
+        atexit.register(self.close)
+
     @property
     def address(self) -> tuple[str, int] | None:
         """Host and port where scrapes are answered; None if they are not."""
-        return next((sink.address for sink in self._sinks if sink.address), None)
+        return None if self._server is None else self._server.address
 
     @property
     def claim(self) -> Claim | None:
         """The claim that is obeyed; None while nothing waits."""
         return self._claim
 
-    def follow(self, claim: Claim | ClaimError) -> None:
+    def set_claim(self, claim: Claim | ClaimError) -> None:
         """Go over to another claim, in small steps from the next iteration on."""
         try:
             if isinstance(claim, ClaimError):
                 raise claim
-            self._claim = checked(claim)
+            self._claim = check_claim(claim)
         except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
@@ -154,8 +175,8 @@ class Gate:
         sent_bytes
             The bytes that it sends, if known; else to be set on the burst before it ends.
         phase
-            Which burst of its iteration it is, from 0. If left out bursts are counted, and then a
-            loop that leaves one out is out of step with its claim for good.
+            Its number in its iteration, from 0. If it is not given bursts are counted, and then a
+            loop that drops a burst is out of step with its claim for good.
         """
         burst = Burst()
         burst.gate, burst.asked, burst.sent_bytes = self, phase, sent_bytes
@@ -183,16 +204,18 @@ class Gate:
         """Return what was measured, as Prometheus reads it."""
         with self._lock:
             self._count()
-            return self.measured.text(self._claim)
+            return self.counters.text(self._claim)
 
     def close(self) -> None:
         """Write what is not written yet, and answer no more scrapes."""
         with self._lock:
             self._count()
-            sinks, self._sinks = self._sinks, []
+            sinks = self._record, self._server
+            self._record = self._server = None
         for sink in sinks:
             try:
-                sink.close()
+                if sink is not None:
+                    sink.close()
             except Exception as error:  # at the end of a training, of all things
                 self.warn(f"{type(error).__name__}: {error}; not all that was measured is written")
 
@@ -210,17 +233,19 @@ class Gate:
     # -------------------------------------------------------------- for bursts
 
     def enter(self, burst: Burst) -> None:
-        """Wait for the slot of a burst; one that is a part of another waits for that one's."""
+        """Wait for the window of a burst; one that is a part of another waits for that one's."""
         with self._lock:
-            if self._open and self._is_forgotten():
-                self.warn("a burst was begun and never ended; the next one begins anew")
-                self._open.clear()
-            self._open.append(burst)
-            if len(self._open) == 1:
-                self._current, self._sent = burst, None
-                self._decide(burst)
             current = self._current
-        begins = burst.begins if current is None else current.begins
+            if current is not None and self._is_forgotten(current):
+                self.warn("a burst was begun and never ended; the next one begins again")
+                self._open.clear()
+                current = None
+            self._open.append(burst)
+            if current is None:
+                current = self._current = burst
+                self._sent = None
+                self._decide(burst)
+        begins = current.begins
         came = now = self._steady()
         while now < begins:
             left = (begins - now) / 1e9
@@ -236,7 +261,7 @@ class Gate:
                 burst.iteration_ns = now - before
 
     def leave(self, burst: Burst) -> None:
-        """End a burst; what it was is measured as soon as no other one is open."""
+        """End a burst; it is measured as soon as no other one is open."""
         with self._lock:
             if burst not in self._open:
                 return  # it was forgotten
@@ -256,13 +281,11 @@ class Gate:
             if now >= self._due:
                 self._due = now + _WRITE_NS
                 self._count()
-                for sink in self._sinks:
-                    sink.write()
+                if self._record is not None:
+                    self._record.write()
 
     def _valid_size(self, given: Any) -> int | None:
         """Return the size of a burst in bytes; None if what is given is none."""
-        if type(given) is int and given >= 0:
-            return given
         try:
             number = int(given)
         except Exception:  # whatever converting a tensor, say, may raise
@@ -274,34 +297,41 @@ class Gate:
         return None
 
     def give_up(self, error: Exception) -> None:
-        """Let everything through from now on, after an error that should not have been."""
-        self._claim = self._file = self._plan = None
+        """Let everything through from now on, after an internal error."""
+        self._claim = self._file = self._tracker = None
         self.warn(f"{type(error).__name__}: {error}; bursts do not wait any more, report this")
 
     def forget(self) -> None:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
         self._open, self._current = [], None
-        for sink in self._sinks:
-            sink.drop()
-        self._sinks = []
+        for sink in (self._record, self._server):
+            if sink is not None:
+                sink.drop()
+        self._record = self._server = None
 
     def _count(self) -> None:
         """Count the bursts that have ended since this was done last."""
         ended, self._ended = self._ended, []
         for burst in ended:
-            self.measured.add(burst)
-        for sink in self._sinks:
-            sink.add(ended)
+            self.counters.add(burst)
+        if self._record is not None:
+            self._record.add(ended)
+
+    def _is_forgotten(self, current: Burst) -> bool:
+        """Return True if a burst has been open for longer than any should."""
+        period = 0 if self._claim is None else self._claim.period_ns
+        limit = max(_FORGOTTEN_NS, 2 * period)
+        return current.began >= 0 and self._steady() - current.began > limit
 
     # ----------------------------------------------------------------- deciding
 
     def _decide(self, burst: Burst) -> None:
-        """Determine when a burst begins, and which slot it takes."""
-        plan = self._plan
-        if burst.asked is not None and plan is not None:
-            self._skip_to(burst, plan)
-        if self._file is not None and (plan is None or plan.phase == 0):
+        """Determine when a burst begins, and which window it takes."""
+        tracker = self._tracker
+        if burst.asked is not None and tracker is not None:
+            self._skip_to(burst, tracker)
+        if self._file is not None and (tracker is None or tracker.phase == 0):
             self._read_file()
         now, steady = self._wall(), self._steady()
         before, self._before = self._before, steady
@@ -309,81 +339,70 @@ class Gate:
         self._difference += moved
         jumped = not -_UNCLEAR_NS <= moved <= _UNCLEAR_NS and self._jumped(moved, steady - before)
         claim = self._claim
-        if claim is None:
-            self._free = True
-        elif not jumped and (plan is None or plan.claim is not claim or self._free or self._moved):
-            plan = self._adopt(claim, now)
+        self._free = self._free or claim is None
+        changed = tracker is None or tracker.claim is not claim or self._free or self._moved
+        if claim is not None and changed and not jumped:
+            tracker = self._adopt(claim, now)
             if burst.asked is not None:
-                self._skip_to(burst, plan)
-        burst.phase = _number(burst.asked) if plan is None else plan.phase
+                self._skip_to(burst, tracker)
+        if tracker is not None:
+            burst.phase = tracker.phase
+        elif isinstance(burst.asked, int):  # no claim says how many there are
+            burst.phase = max(0, burst.asked)
         if burst.phase == 0 or self._iteration < 0:
             self._iteration += 1
         burst.iteration = self._iteration
         burst.ready = burst.begins = steady
         burst.ready_at = now
-        if plan is not None:
-            begin, slot = plan.take(now - self._moved)
+        if tracker is not None:
+            begin, window = tracker.take(now - self._moved)
             if claim is not None and not (jumped or self._free):
                 burst.begins = steady + begin - (now - self._moved)
-                burst.slot_at = None if slot is None else slot + self._moved
+                burst.window_at = None if window is None else window + self._moved
                 burst.cushion = claim.cushion_ns
 
-    def _skip_to(self, burst: Burst, plan: WindowTracker) -> None:
-        """Bring the plan into step with a loop that says which burst it makes."""
-        count = len(plan.claim.starts_ns)
+    def _skip_to(self, burst: Burst, tracker: WindowTracker) -> None:
+        """Bring the tracker into step with a loop that numbers its bursts."""
+        count = len(tracker.claim.starts_ns)
         if isinstance(burst.asked, int) and 0 <= burst.asked < count:
-            plan.skip_to(burst.asked)
+            tracker.skip_to(burst.asked)
             return
         self.warn(f"phase: {str(burst.asked)[:20]}: the bursts of the claim are 0 to {count - 1}")
         burst.asked = None
 
-    def _is_forgotten(self) -> bool:
-        """Return True if the open burst has been so for longer than any should."""
-        current = self._current
-        if current is None or current.began < 0:
-            return False
-        period = 0 if self._claim is None else self._claim.period_ns
-        return self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period)
-
     def _adopt(self, claim: Claim, now: int) -> WindowTracker:
-        """Make the plan that of the claim, if it is not, between two iterations; return it."""
-        plan = self._plan
-        if plan is None:
-            plan = self._plan = WindowTracker(claim)
-            if self._iteration >= 0:  # only the first burst of all takes the first slot
-                plan.take(now)
-        elif plan.phase:
-            return plan
-        slot = plan.slot
-        if slot is not None and (self._free or self._moved or plan.claim != claim):
-            # After bursts without slots, slots begin where the job is.
-            plan.follow(claim, now - slot if self._free else self._moved)
+        """Give the tracker the claim, if it has another, between two iterations; return it."""
+        tracker = self._tracker
+        if tracker is None:
+            tracker = self._tracker = WindowTracker(claim)
+            if self._iteration >= 0:  # only the first burst of all takes the first window
+                tracker.take(now)
+        elif tracker.phase:
+            return tracker
+        window = tracker.window
+        if window is not None and (self._free or self._moved or tracker.claim != claim):
+            # After bursts without windows, windows begin where the job is.
+            tracker.set_claim(claim, now - window if self._free else self._moved)
         self._free, self._moved = not claim.gated, 0
-        return plan
+        return tracker
 
     def _read_file(self) -> None:
         """Read the file of claims if it has changed."""
         try:
             self._claim = self._file.current()
         except ClaimError as fault:
-            self._claim = None
-            self.warn(f"{fault}; {_FREE}")
+            self.set_claim(fault)
 
     def _jumped(self, moved: int, elapsed: int) -> bool:
-        """Return True if the clock was set since the burst before; the plan is moved with it."""
+        """Return True if the clock was set since the burst before; windows are moved with it."""
         if self._iteration < 0:
             return False  # there was none
         cushion = self._claim.cushion_ns if self._claim is not None else 0
         if abs(moved) <= max(cushion, _UNCLEAR_NS) + elapsed // _STEADY:
             return False
         self._moved += moved
-        self.warn("the clock was set by more than the cushion; slots are taken up step by step")
+        self.warn("the clock was set by more than the cushion; windows are taken up step by step")
         return True
-
-
-def _number(phase: object) -> int:
-    """Return which burst it is said to be, where no claim says how many there are."""
-    return phase if isinstance(phase, int) and phase > 0 else 0
 
 
 _GATES: WeakSet[Gate] = WeakSet()

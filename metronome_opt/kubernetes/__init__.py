@@ -1,7 +1,11 @@
 """Kubernetes objects for a schedule: custom resource definitions, capacities, claims."""
 
-from metronome_opt.kubernetes.files import check_folder, write_manifests
-from metronome_opt.kubernetes.manifests import VerificationError, build_manifests, export_claims
+from metronome_opt.kubernetes.claims.files import check_folder, write_manifests
+from metronome_opt.kubernetes.claims.manifests import (
+    VerificationError,
+    build_manifests,
+    export_claims,
+)
 
 __all__ = [
     "VerificationError",

@@ -15,8 +15,8 @@ from benchmarks.story.jobs import JOBS, NAMESPACE
 from benchmarks.story.outcome import lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
-from metronome_opt.kubernetes.client import CLAIMS, PODS, listed
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.controller.client import CLAIMS, PODS, listed
 from metronome_opt.kubernetes.state.store import Store
 from tests.kubernetes.cluster.server import wait_for
 

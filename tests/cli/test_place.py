@@ -14,7 +14,7 @@ import yaml
 from metronome_opt.kubernetes.state.store import Store
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 from tests.cli.typed import Captured, error_of, metronome
-from tests.kubernetes.schemas import check_manifests
+from tests.kubernetes.claims.schemas import check_manifests
 from tests.scenario.test_cluster_input import DOCUMENT as CLUSTER
 
 

@@ -104,10 +104,10 @@ def test_claims_are_read(
 TRAFFIC, ALLOCATION = "spec.traffic.", "spec.allocation."
 BAD = [
     ("", "is empty; write claims to it"),
-    ("\xff".encode("latin-1"), "is not UTF-8; write it anew"),
+    ("\xff".encode("latin-1"), "is not UTF-8; write it again"),
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
-    ("[" * 100_000, "is nested deeper than 40 levels; write claims alone"),
-    ('{"offset_ms": ' + "9" * 5000 + "}", "offset_ms: '9999999999"),
+    ("[" * 100_000, "is nested deeper than 40 levels; write claims only"),
+    ('{"offset_ms": ' + "9" * 5000 + "}", "is not JSON (Exceeds the limit (4300 digits)"),
     ("offset_ms: 1", "is not JSON (Expecting value: line 1 column 1 (char 0)); export gates.json"),
     ("[7]", "items[0]: 7: is no object"),
     ('{"kind": "Pod"}', "holds no STBandwidthClaim; write one with kubectl get -o json"),
@@ -127,7 +127,7 @@ BAD = [
     ),
     (
         changed(TRAFFIC + "periodMicroseconds", 0),
-        "spec.traffic.periodMicroseconds: 0: must be positive",
+        "spec.traffic.periodMicroseconds: 0: must be at least 1",
     ),
     (
         changed(TRAFFIC + "periodMicroseconds", 3_600_000_000),
@@ -140,7 +140,7 @@ BAD = [
     ),
     (
         [OBJECT, changed(ALLOCATION + "offsetMicroseconds", 1)],
-        "items[1].spec: not the slots of the first claim of its job; export all anew",
+        "items[1].spec: not the windows of the first claim of its job; export all again",
     ),
     (
         changed(ALLOCATION + "gated", "no"),
@@ -150,7 +150,7 @@ BAD = [
     ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
     (
         {"offset_ms": 0, "period_ms": 1.0000001},
-        "period_ms: 1.0000001: finer than a nanosecond; give at most 6 decimals",
+        "period_ms: 1.0000001: finer than a nanosecond; give fewer decimals",
     ),
     ({"offset_ms": 0, "period_ms": 5, "cushion": 1}, "'cushion': is not known; there are ["),
 ]

@@ -48,7 +48,7 @@ def test_record_lines_worked_out_by_hand(tmp_path: Path) -> None:
         clock.passes(5)
         burst.sent_bytes = 70
     run(clock, gate, 10, 60)
-    gate.follow(claim(0, 0))
+    gate.set_claim(claim(0, 0))
     run(clock, gate, 10, 60)
     gate.close()
     names = (
@@ -124,7 +124,7 @@ def test_counters_worked_out_by_hand() -> None:
             "following": 1,
         }
     )
-    gate.follow(claim(0, 0))
+    gate.set_claim(claim(0, 0))
     gone = series(gate.metrics())
     assert gone["following"] == 0
     assert "period_seconds" not in gone

@@ -68,7 +68,7 @@ def test_invalid_variable_is_one_warning(
     gate = Gate.from_environment(environ)
     with gate.burst() as burst:
         pass
-    assert burst.slot_at is None
+    assert burst.window_at is None
     assert gate.claim is None
     (line,) = said(caplog)
     assert line.startswith(message)
@@ -101,12 +101,12 @@ def test_all_variables_together(
 
 def test_arguments_override_variables() -> None:
     environ = {OFFSET: "0", PERIOD: "1", "METRONOME_JOB": "a"}
-    assert Gate.from_environment(environ, job="b").measured.job == "b"
+    assert Gate.from_environment(environ, job="b").counters.job == "b"
 
 
 @pytest.mark.parametrize("task", ["-1", "9" * 11, "²"])
-def test_invalid_task_is_left_out(task: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert Gate.from_environment({OFFSET: "0", PERIOD: "1", TASK: task}).measured.task is None
+def test_invalid_task_is_dropped(task: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert Gate.from_environment({OFFSET: "0", PERIOD: "1", TASK: task}).counters.task is None
     (line,) = said(caplog)
     assert line.startswith("METRONOME_TASK: ")
-    assert line.endswith(": must be a number from 0; it is left out")
+    assert line.endswith(": must be a number from 0; it is dropped")

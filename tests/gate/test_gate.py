@@ -116,6 +116,6 @@ def test_real_sleep_ends_at_the_slot() -> None:
     for _ in range(5):
         with gate.burst() as burst:
             assert isinstance(burst, Burst)
-            assert burst.slot_at is not None
-            assert burst.slot_at % (50 * MS) == 0
-            assert burst.began_at >= burst.slot_at
+            assert burst.window_at is not None
+            assert burst.window_at % (50 * MS) == 0
+            assert burst.began_at >= burst.window_at

@@ -27,7 +27,7 @@ def claims(draw: st.DrawFn) -> Claim:
 STEP = st.one_of(
     st.tuples(st.just("compute"), st.integers(0, 1000)),
     st.tuples(st.just("set"), st.integers(-(10**7), 10**7)),
-    st.tuples(st.just("follow"), claims()),
+    st.tuples(st.just("set_claim"), claims()),
 )
 
 
@@ -36,15 +36,15 @@ def test_no_burst_waits_longer_than_a_period(first: Claim, steps: list[tuple[str
     clock = Clock()
     gate = clock.gate(first)
     for what, how in steps:
-        if what == "follow":
-            gate.follow(how)
+        if what == "set_claim":
+            gate.set_claim(how)
         elif what == "set":
             clock.set_by += how
         else:
             clock.now += how
         periods = [0 if gate.claim is None else gate.claim.period_ns]
-        if gate._plan is not None:  # the one before still counts within an iteration
-            periods.append(gate._plan.claim.period_ns)
+        if gate._tracker is not None:  # the one before still counts within an iteration
+            periods.append(gate._tracker.claim.period_ns)
         with gate.burst() as burst:
             clock.now += 7
         assert 0 <= burst.waited_ns <= max(periods)
@@ -66,9 +66,9 @@ def test_delay_per_iteration_is_a_share_of_the_period(
     gate = clock.gate(claim(before, 100))
     last = run(clock, gate, 5, 0, *[busy - 5] * 3)[-1]
     if lost:
-        gate.follow(claim(0, 0))
+        gate.set_claim(claim(0, 0))
         last = run(clock, gate, 5, *[busy - 5] * 3)[-1]
-    gate.follow(claim(after, 100))
+    gate.set_claim(claim(after, 100))
     bursts = run(clock, gate, 5, *[busy - 5] * 6)
     for burst in bursts:
         assert burst.began - last.began <= 100 * MS * (1 + STALL)
@@ -148,7 +148,7 @@ def test_invalid_claim_is_one_warning(
 ) -> None:
     clock = Clock()
     gate = clock.gate(claim(50, 100))
-    gate.follow(wrong)
+    gate.set_claim(wrong)
     run(clock, gate, 10, 0, 0)
     assert clock.now == 20 * MS
     (line,) = messages(caplog)

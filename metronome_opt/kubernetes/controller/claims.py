@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from metronome_opt.kubernetes.inject import nccl_values
-from metronome_opt.kubernetes.manifests import claim_spec
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER, labels
-from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.schemas import CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.manifests import claim_spec
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER, labels
+from metronome_opt.kubernetes.claims.schemas import CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.controller.inject import nccl_values
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 

@@ -15,7 +15,7 @@ from lightkube.core.client import Client
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.client import PODS, ClusterError, asking
+from metronome_opt.kubernetes.controller.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome, SlotDecision, SlotReview
@@ -36,7 +36,7 @@ class ControllerMetrics:
         self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
-        self.by_choice = Gauge(
+        self.deferred = Gauge(
             "waiting_by_choice_gangs", "Gangs without a place although there is room", **more
         )
         self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
@@ -84,7 +84,7 @@ def run(
             failed = False
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
-            metrics.by_choice.set(len(controller.by_choice))
+            metrics.deferred.set(len(controller.deferred))
             metrics.placed.set(len(controller.state.claims))
             metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Field
-from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.resources import has_of
+from metronome_opt.kubernetes.reading.fields import Field
+from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.nodes import Resources
 

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.kubernetes.claims.schemas import Manifest
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
     claim_manifests,
@@ -30,10 +31,9 @@ from metronome_opt.kubernetes.controller.claims import (
     slots_of,
     stated_slots,
 )
+from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.controller.pods import GangPods, gang_of, jobs_of
-from metronome_opt.kubernetes.pods import Pod
-from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves, reroute
 from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -76,7 +76,7 @@ class Controller:
     ----------
     state
         As above.
-    by_choice
+    deferred
         Gangs that wait although there is room.
     """
 
@@ -108,9 +108,8 @@ class Controller:
         self._moving: dict[str, tuple[Placement, float]] = {}
         self._moves_from = -math.inf
         self._routed = -1  # events of the state when flows last had a choice of paths
-        self.by_choice: set[str] = set()
-        self._reported: dict[str, str] = {}
-        self._reported_nodes: dict[str, str] = {}
+        self.deferred: set[str] = set()
+        self._reported: dict[str, str] = {}  # by job or node
 
     def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
         """Reconcile once; return how many gangs still wait.
@@ -167,8 +166,10 @@ class Controller:
         self._moving = {
             job: move for job, move in self._moving.items() if now < move[1] and job in claims
         }
-        self.by_choice &= jobs.keys()
-        self._reported = {job: said for job, said in self._reported.items() if job in jobs}
+        self.deferred &= jobs.keys()
+        self._reported = {
+            key: said for key, said in self._reported.items() if key in jobs or "/" not in key
+        }
 
     def _attempt(self, members: GangPods, act: Callable[[GangPods], None]) -> None:
         """Act on a job; report its errors on it, so that other jobs go on."""
@@ -180,24 +181,25 @@ class Controller:
             self._report(members, "Waiting", str(error))
 
     def _report(self, members: GangPods, reason: str, message: str, cause: str = "") -> None:
-        """Record an event once for each message, or each cause; a cluster may refuse events."""
-        cause = cause or message
-        if self._reported.get(members.job) != cause and members.pods:
-            with suppress(MetronomeError):
-                about, warning = members.pods[0].references, reason not in _GOOD_NEWS
-                self._cluster.event(about, reason, message, warning=warning)
-                self._reported[members.job] = cause
+        """Record an event on the pods of a job, once for each message, or each cause."""
+        if members.pods:
+            self._record(members.job, members.pods[0].references, reason, message, cause)
 
     def _report_node(self, node: Mapping[str, Any], message: str) -> None:
         """Record once that a node differs from the state."""
-        name = str(node["metadata"]["name"])
-        if self._reported_nodes.get(name) != message:
-            uid = node["metadata"]["uid"]
-            about = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-            remedy = "to place jobs there, write it into the file of --cluster and start again"
+        name, uid = (node["metadata"][key] for key in ("name", "uid"))
+        about = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+        remedy = "to place jobs there, write it into the file of --cluster and start again"
+        self._record(name, [about], "NotInState", f"{message}; {remedy}")
+
+    def _record(
+        self, key: str, about: list[dict[str, Any]], reason: str, message: str, cause: str = ""
+    ) -> None:
+        """Record an event; a cluster may refuse it."""
+        if self._reported.get(key) != (cause or message):
             with suppress(MetronomeError):
-                self._cluster.event([about], "NotInState", f"{message}; {remedy}", warning=True)
-                self._reported_nodes[name] = message
+                self._cluster.event(about, reason, message, warning=reason not in _GOOD_NEWS)
+                self._reported[key] = cause or message
 
     # ------------------------------------------------------------------ a job with its pods
 
@@ -373,12 +375,12 @@ class Controller:
         self._refused[members.job] = asked, math.inf  # if this is an error
         answer = place_job(self.state, gang, decision, now_s=now_s)
         if isinstance(answer, WaitDecision):
-            if answer.by_choice:
+            if answer.deferred:
                 self._refused[members.job] = asked, self._clock() + _RECONSIDER_S
-            (self.by_choice.add if answer.by_choice else self.by_choice.discard)(members.job)
+            (self.deferred.add if answer.deferred else self.deferred.discard)(members.job)
             self._report(members, "Waiting", f"waits: {answer.reason}", answer.cause)
             return
-        self.by_choice.discard(members.job)
+        self.deferred.discard(members.job)
         self.state.reserve(answer.claim)
         self._apply(answer.claim, members, answer.why_slower)
 

@@ -10,10 +10,9 @@ from typing import Any, get_args
 
 from metronome_opt.errors import InputError, sanitize
 from metronome_opt.files.documents import parse_yaml
-from metronome_opt.kubernetes.fields import Field
-from metronome_opt.kubernetes.kinds import TRAFFIC_SOURCES
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.quantities import milliseconds
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.fields import Field
+from metronome_opt.kubernetes.reading.kinds import TRAFFIC_SOURCES
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Kind
 from metronome_opt.scenario.workload import FASTEST
@@ -21,7 +20,7 @@ from metronome_opt.scenario.workload import FASTEST
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
 _SHARE = re.compile(r"0(\.[0-9]{1,18})?|1(\.0{1,18})?")
 _MAX_TEXT = 63  # characters of a name of an annotation
-_NUMBERS = {  # and the minimum of each
+_NUMBERS = {  # with their minima
     "batch": 1,
     "priority": 0,
     "max-stretch-ms": 0,
@@ -45,7 +44,7 @@ class Annotations:
     where
         The object, for messages.
     stated
-        All its annotations.
+        All annotations of the object.
     """
 
     def __init__(self, where: str, stated: Mapping[str, str]) -> None:
@@ -78,11 +77,11 @@ class Annotations:
 
     @property
     def ignored(self) -> bool:
-        """Return True if the object is to be left out."""
+        """Return True if the object is to be ignored."""
         return str(self["ignore"].value).lower() == "true"
 
     def check(self) -> None:
-        """Refuse names that are not known, and numbers that are none."""
+        """Refuse unknown names, and numbers that are none."""
         for name in self._stated:
             if name not in _KNOWN and not name.startswith("original-"):
                 near = get_close_matches(name[:_MAX_TEXT], _KNOWN, n=1)
@@ -93,7 +92,7 @@ class Annotations:
         self.share("jitter")
 
     def traffic(self) -> dict[str, Any]:
-        """Return what a task sends as fields of a scenario's job; none if that is not stated."""
+        """Return the traffic of a task as fields of a scenario's job; none if it is not stated."""
         model, traffic, batch = (self[name] for name in (*TRAFFIC_SOURCES, "batch"))
         if model and traffic:
             traffic.fail("model is there as well; keep one of the two")
@@ -111,19 +110,19 @@ class Annotations:
 
 
 def merge(*stated: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations of a workload and its templates; those given first go before others.
+    """Return the annotations of a workload and its templates; the first mapping has precedence.
 
-    Traffic is taken from the first that states any, so that a template does not add to it.
+    Traffic is taken from the first mapping with any, so that a template does not add to it.
     """
     merged: dict[str, str] = {}
-    for each in stated:
+    for mapping in stated:
         taken = set(merged) | (_TRAFFIC if _TRAFFIC & set(merged) else set())
-        merged |= {name: text for name, text in each.items() if name not in taken}
+        merged |= {name: text for name, text in mapping.items() if name not in taken}
     return merged
 
 
 def read_pattern(traffic: Field) -> dict[str, Any]:
-    """Return ``spec.traffic`` of a claim as a scenario has it; rates are rounded up to Mbit/s."""
+    """Return ``spec.traffic`` of a claim for a scenario; rates are rounded up to Mbit/s."""
     period = (traffic / "periodMicroseconds").integer(1, maximum=_MAX_US)
     phases = []
     end = 0
@@ -133,10 +132,10 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         length_us = length.integer(1, maximum=_MAX_US)
         rate = (phase / "rate").quantity()
         if not rate:
-            (phase / "rate").fail("must be above 0; leave out a burst that sends nothing")
+            (phase / "rate").fail("must be above 0; remove a burst that sends nothing")
         if not 1 <= rate / 10**6 <= FASTEST:
             (phase / "rate").fail(
-                f"no machine sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
+                f"no node sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
             )
         if start_us < end:
             start.fail(f"must be at least {end}, where the burst before it ends")
@@ -144,8 +143,8 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         if end > period:
             length.fail(f"the burst ends at {end}, after the period of {period}")
         burst: dict[str, Any] = {
-            "start_ms": milliseconds(start_us),
-            "length_ms": milliseconds(length_us),
+            "start_ms": _milliseconds(start_us),
+            "length_ms": _milliseconds(length_us),
             "rate_mbps": math.ceil(rate / 10**6),
         }
         collective = phase / "collective"
@@ -156,4 +155,10 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
         phases.append(burst)
     if not phases:
         (traffic / "phases").fail("missing; a pattern has at least one burst")
-    return {"period_ms": milliseconds(period), "phases": phases}
+    return {"period_ms": _milliseconds(period), "phases": phases}
+
+
+def _milliseconds(microseconds: int) -> int | float:
+    """Return a time in ms, as a decimal that reads back exactly."""
+    whole, rest = divmod(microseconds, 1000)
+    return microseconds / 1000 if rest else whole

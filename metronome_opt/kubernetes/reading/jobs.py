@@ -11,24 +11,24 @@ from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Faults, KubernetesObject
-from metronome_opt.kubernetes.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.schemas import CLAIM
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
-from metronome_opt.kubernetes.resources import neediest
-from metronome_opt.kubernetes.schemas import CLAIM
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
-LeftOut = dict[str, list[str]]
-"""Titles of what is left out, by reason."""
+Dropped = dict[str, list[str]]
+"""Titles of the objects that are dropped, by reason."""
 
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _OF_CONTROLLER = {f"{DEFAULT_GROUP}/{name}" for name in ("node", "task", "claim", "slots")}
-_SUFFIX = re.compile("-[a-z0-9]{5}$")  # what a Job appends to the names of its pods
+_SUFFIX = re.compile("-[a-z0-9]{5}$")  # that a Job appends to the names of its pods
 
 
 class UnsuitableError(Exception):
@@ -52,14 +52,14 @@ class ClaimInForce:
 
 @dataclass
 class ImportedJob:
-    """A training job of a cluster, and what becomes of it in the scenario."""
+    """A training job of a cluster, and the job of the scenario that it becomes."""
 
     source: KubernetesObject  # the object that it was read from
     name: str
     expected: Sequence[str]  # names of pods that hold GPUs, as far as known beforehand
-    pods: Sequence[str]  # their names where they are there, else those that are expected
+    pods: Sequence[str]  # names of the pods that are there, else the expected names
     nodes: Sequence[str | None]  # where they run
-    each: Resources = ONE_GPU  # what one of them needs; cores and memory of the neediest
+    task_resources: Resources = ONE_GPU  # cores and memory of the neediest pod
     annotations: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None  # the PodGroup of its pods
     claims: list[ClaimInForce] = field(default_factory=list)
@@ -72,31 +72,45 @@ class ImportedJob:
 
 
 def read_jobs(
-    objects: Objects, pods: Iterable[Pod], slot_ms: int, left_out: LeftOut
+    objects: Objects, pods: Sequence[Pod], slot_ms: int, dropped: Dropped
 ) -> list[ImportedJob]:
-    """Return the jobs whose traffic is known: of workloads, and of claims on their own."""
-    faults, pods = Faults(), list(pods)
-    candidates = _read_workloads(objects, _PodsByName(pods), left_out, faults)
-    candidates = _in_gangs(objects, candidates, pods, left_out)
+    """Return the jobs whose traffic is known: of workloads, and of claims without workload.
+
+    Parameters
+    ----------
+    objects, pods
+        The objects of the cluster, and its pods that have not ended.
+    slot_ms
+        Length of a slot.
+    dropped
+        Takes the titles of workloads that become no job.
+
+    Raises
+    ------
+    InputError
+        If objects cannot be used.
+    """
+    faults = Faults()
+    candidates = _read_workloads(objects, _PodsByName(pods), dropped, faults)
+    candidates = _in_gangs(objects, candidates, pods, dropped)
     owner: dict[tuple[str, str], ImportedJob] = {}
     for job in candidates:
         for name in (*job.expected, *job.pods):
             owner.setdefault((job.source.namespace, name), job)
-    alone: list[ClaimInForce] = []
+    unowned: list[ClaimInForce] = []
     for claim in _read_claims(objects.of(CLAIM)):
         namespace, name = claim.source.key
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
-        (alone if job_of is None else job_of.claims).append(claim)
-    candidates += _claimed_jobs(alone)
+        (unowned if job_of is None else job_of.claims).append(claim)
     tolerated = _tolerated_costs(objects.of(APP_GROUP))
     jobs = []
-    for job in candidates:
+    for job in (*candidates, *_claimed_jobs(unowned)):
         try:
             with faults.collect():
                 _fill(job, slot_ms, tolerated)
                 jobs.append(job)
         except UnsuitableError as reason:
-            left_out[str(reason)].append(job.source.title)
+            dropped[str(reason)].append(job.source.title)
     faults.refuse()
     return _rename(jobs)
 
@@ -105,20 +119,20 @@ def read_jobs(
 
 
 class _PodsByName:
-    """Pods that no job has taken yet, those that run before those that wait."""
+    """Pods that no job has taken yet, running ones before waiting ones."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
-        self._left: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        self._untaken: dict[tuple[str, str], list[Pod]] = defaultdict(list)
         for pod in sorted(pods, key=lambda pod: (pod.node is None, pod.name)):
             for name in {pod.name, _without_suffix(pod.name)}:
-                self._left[pod.namespace, name].append(pod)
+                self._untaken[pod.namespace, name].append(pod)
 
     def take(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod called `name`, else the next one that has it with a suffix."""
-        left = self._left.get((namespace, name), [])
-        pod = min(left, key=lambda pod: pod.name != name, default=None)
+        """Return the pod called `name`, else the next one with this name and a suffix."""
+        untaken = self._untaken.get((namespace, name), [])
+        pod = min(untaken, key=lambda pod: pod.name != name, default=None)
         if pod is not None:
-            left.remove(pod)
+            untaken.remove(pod)
         return pod
 
 
@@ -127,12 +141,12 @@ def _without_suffix(name: str) -> str:
 
 
 def _read_workloads(
-    objects: Objects, pods: _PodsByName, left_out: LeftOut, faults: Faults
+    objects: Objects, pods: _PodsByName, dropped: Dropped, faults: Faults
 ) -> list[ImportedJob]:
     """Return the workloads that no other one makes."""
     jobs: list[ImportedJob] = []
     workloads = list(objects.workloads())
-    known = {(each.kind, *each.key) for each in workloads}
+    known = {(workload.kind, *workload.key) for workload in workloads}
     for workload in workloads:
         owner = workload.owner
         if owner is not None and (owner[0], workload.namespace, owner[1]) in known:
@@ -142,7 +156,7 @@ def _read_workloads(
                 templates = list(kind_of(workload).pods(workload))
                 jobs.append(_read_workload(workload, templates, pods))
         except UnsuitableError as reason:
-            left_out[str(reason)].append(workload.title)
+            dropped[str(reason)].append(workload.title)
     return jobs
 
 
@@ -156,39 +170,39 @@ def _read_workload(
     Raises
     ------
     UnsuitableError
-        If it is done, holds no GPUs, or its pods are too unlike one another.
+        If it is done, holds no GPUs, or its pods hold different numbers of them.
     """
     kind = kind_of(workload)
     states = [workload.at(path).value for path in kind.phases] + [
-        (each / "type").value
-        for each in workload.at("status.conditions").items()
-        if (each / "status").value == "True"
+        (condition / "type").value
+        for condition in workload.at("status.conditions").items()
+        if (condition / "status").value == "True"
     ]
     if any(isinstance(state, str) and state in _DONE for state in states):
         raise UnsuitableError("done")
-    holding = [each for each in templates if each.needs.gpus and each.names]
+    holding = [template for template in templates if template.needs.gpus and template.names]
     if not holding:
         raise UnsuitableError("without GPUs")
-    if sum(len(each.names) for each in holding) > MAX_TASKS:
-        raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; leave it out")
-    if len({each.needs.gpus for each in holding}) > 1:
-        unlike = ", ".join(f"{each.title} {each.needs.gpus}" for each in holding)
-        raise UnsuitableError(f"with unlike numbers of GPUs ({unlike})")
-    stated = [each.template.at("metadata.annotations").texts() for each in holding]
+    if sum(len(template.names) for template in holding) > MAX_TASKS:
+        raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
+    if len({template.needs.gpus for template in holding}) > 1:
+        different = ", ".join(f"{template.title} {template.needs.gpus}" for template in holding)
+        raise UnsuitableError(f"with different numbers of GPUs ({different})")
+    stated = [of.template.at("metadata.annotations").texts() for of in holding]
     taken = [
-        (name, pods.take(workload.namespace, each.stem or name))
-        for each in holding
-        for name in each.names
+        (name, pods.take(workload.namespace, template.stem or name))
+        for template in holding
+        for name in template.names
     ]
-    groups = [each.template.at("spec.schedulingGroup.podGroupName").value for each in holding]
-    groups += [None if pod is None else pod.gang for _, pod in taken]
+    groups = [of.template.at("spec.schedulingGroup.podGroupName").value for of in holding]
+    groups += [pod.gang for _, pod in taken if pod is not None]
     return ImportedJob(
         workload,
         workload.name,
         [name for name, _ in taken],
         [name if pod is None else pod.name for name, pod in taken],
         [None if pod is None else pod.node for _, pod in taken],
-        neediest(each.needs for each in holding),
+        neediest(template.needs for template in holding),
         merge(workload.annotations, *stated),
         next(filter(None, groups), None),
     )
@@ -198,33 +212,33 @@ def _read_workload(
 
 
 def _in_gangs(
-    objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], left_out: LeftOut
+    objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], dropped: Dropped
 ) -> list[ImportedJob]:
-    """Return jobs, those whose pods are in one PodGroup as one; pods of a group may have no other.
+    """Return jobs; all jobs and pods of one PodGroup are one job.
 
     A job of its own group keeps its name.
     """
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    alone = [
+    ungrouped = [job for job in jobs if job.group is None]
+    unowned = [
         _of_pod(pod)
         for pod in sorted(pods, key=lambda pod: pod.rank)
         if pod.gang and pod.needs.gpus and pod.key not in known
     ]
-    sources = {each.key: each for each in objects.of(POD_GROUP)}
+    sources = {group.key: group for group in objects.of(POD_GROUP)}
     gangs: dict[tuple[str, str], list[ImportedJob]] = {}
-    result = [job for job in jobs if job.group is None]
-    for job in (*jobs, *alone):
+    for job in (*jobs, *unowned):
         if job.group is not None:
             gangs.setdefault((job.source.namespace, job.group), []).append(job)
     for key, members in gangs.items():
         source = sources.get(key, members[0].source)
-        if len({job.each.gpus for job in members}) > 1:
-            left_out["in a PodGroup with unlike numbers of GPUs"].append(source.title)
+        if len({job.task_resources.gpus for job in members}) > 1:
+            dropped["in a PodGroup with different numbers of GPUs"].append(source.title)
         elif members[0].source.kind != "Pod" and len(members) == 1:
-            result += members
+            ungrouped += members
         else:
-            result.append(_together(source, key[1], members))
-    return result
+            ungrouped.append(_join(source, key[1], members))
+    return ungrouped
 
 
 def _of_pod(pod: Pod) -> ImportedJob:
@@ -233,7 +247,7 @@ def _of_pod(pod: Pod) -> ImportedJob:
     return ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, stated, pod.gang)
 
 
-def _together(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:
+def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:
     """Return several workloads and pods as one job."""
     return ImportedJob(
         source,
@@ -241,7 +255,7 @@ def _together(source: KubernetesObject, name: str, members: Sequence[ImportedJob
         [name for job in members for name in job.expected],
         [name for job in members for name in job.pods],
         [node for job in members for node in job.nodes],
-        neediest(job.each for job in members),
+        neediest(job.task_resources for job in members),
         merge(source.annotations, *(job.annotations for job in members)),
     )
 
@@ -250,7 +264,7 @@ def _together(source: KubernetesObject, name: str, members: Sequence[ImportedJob
 
 
 def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], int]) -> None:
-    """Set the job of the scenario, from annotations and claims in force.
+    """Set the entry of a job, from annotations and claims in force.
 
     Raises
     ------
@@ -270,8 +284,8 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
     weight = stated.number("priority")
     if weight is None:
         weight = claim.priority if claim else 1
-    # Of a ring some pods send inside their node; otherwise all cross links, or none do.
-    is_ring = len({each.crosses for each in job.claims}) > 1
+    # In a ring some pods send inside their node; otherwise all cross links, or none do.
+    is_ring = len({claim.crosses for claim in job.claims}) > 1
     stretch = max(
         (stated.number("max-stretch-ms") or 0) // slot_ms,
         math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * slot_ms)),
@@ -284,9 +298,9 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
     cost = stated.number("max-network-cost")
     if cost is None:
         names = (job.source.name, *job.expected, *job.pods)
-        costs = (tolerated.get((job.source.namespace, name)) for name in names)
-        cost = min((each for each in costs if each is not None), default=ANY_COST)
-    claimed = {each.source.name: each.node for each in job.claims}
+        costs = (tolerated.get((job.source.namespace, name), ANY_COST) for name in names)
+        cost = min(costs, default=ANY_COST)
+    claimed = {claim.source.name: claim.node for claim in job.claims}
     nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
     optional = {
         "allreduce": stated["allreduce"].text("ring" if is_ring else "") or None,
@@ -300,7 +314,9 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
         "name": job.claims[0].job if job.source.kind == CLAIM else original,
         **traffic,
         "workers": len(job.expected),
-        "each": {kind: amount for kind, amount in job.each.model_dump().items() if amount},
+        "each": {
+            kind: amount for kind, amount in job.task_resources.model_dump().items() if amount
+        },
         "priority": weight,
         "pods": list(job.pods),
         "namespace": job.source.namespace,
@@ -309,16 +325,16 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
 
 
 def _tolerated_costs(groups: Iterable[KubernetesObject]) -> dict[tuple[str, str], int]:
-    """Return the least `maxNetworkCost` of the dependencies of each workload of some AppGroups.
+    """Return the least `maxNetworkCost` of dependencies, by namespace and name of workloads.
 
-    Workloads are by namespace and name. One that is left out is 0, as upstream reads it.
+    A dependency without a cost has 0, as upstream reads it.
     """
     least: dict[tuple[str, str], int] = {}
     for group in groups:
-        for each in group.at("spec.workloads").items():
-            workload = each / "workload"
+        for item in group.at("spec.workloads").items():
+            workload = item / "workload"
             key = (workload / "namespace").text(group.namespace), (workload / "name").text()
-            for dependency in (each / "dependencies").items():
+            for dependency in (item / "dependencies").items():
                 cost = (dependency / "maxNetworkCost").integer(0, 0, ANY_COST)
                 least[key] = min(cost, least.get(key, cost))
     return least
@@ -327,7 +343,7 @@ def _tolerated_costs(groups: Iterable[KubernetesObject]) -> dict[tuple[str, str]
 def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
     """Give each job a name of its own; return them in the order of namespaces and names.
 
-    A name that several have gets its namespace before it, and if that does not do its kind too.
+    A name of several jobs gets its namespace before it, and its kind as well if that does not do.
     """
 
     def names(job: ImportedJob) -> tuple[str, str, str]:
@@ -346,11 +362,11 @@ def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
 
 
 def _read_claims(claims: Iterable[KubernetesObject]) -> Iterator[ClaimInForce]:
-    for each in claims:
-        spec, allocation = each / "spec", each.at("spec.allocation")
+    for claim in claims:
+        spec, allocation = claim / "spec", claim.at("spec.allocation")
         if allocation:
             yield ClaimInForce(
-                each,
+                claim,
                 job=(spec / "job").text(),
                 task=(spec / "task").integer(0, maximum=MAX_TASKS),
                 node=(allocation / "node").text(),
@@ -363,7 +379,7 @@ def _read_claims(claims: Iterable[KubernetesObject]) -> Iterator[ClaimInForce]:
 
 
 def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:
-    """Return the jobs of claims that no workload is known for; two may not share a task."""
+    """Return the jobs of claims without a workload; two claims may not share a task."""
     jobs: dict[tuple[str, str], dict[int, ClaimInForce]] = {}
     for claim in claims:
         tasks = jobs.setdefault((claim.source.namespace, claim.job), {})

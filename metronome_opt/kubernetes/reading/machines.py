@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.manifests import REGION_KEY, ZONE_KEY
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.quantities import parse_positive
+from metronome_opt.kubernetes.claims.manifests import REGION_KEY, ZONE_KEY
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.quantities import parse_positive
+from metronome_opt.kubernetes.claims.schemas import CAPACITY
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
-from metronome_opt.kubernetes.resources import has_of
-from metronome_opt.kubernetes.schemas import CAPACITY
 from metronome_opt.scenario.nodes import Resources
 
 _SCOPES = ("Node", "Shared", "Uplink", "Downlink")
@@ -31,10 +31,10 @@ class ImportOptions:
 
     name: str = "cluster"  # of the scenario
     slot_ms: int = 5
-    nic_mbps: int | None = None  # of nodes without a capacity; None to leave these out
-    tier_mbps: tuple[int, ...] = ()  # of uplinks that none states, from the lowest tier up
-    gpus: int | None = None  # of each node, where none states its own
-    link_mbps: int | None = None  # of a GPU to the others of its node; None for what is known
+    nic_mbps: int | None = None  # of nodes without a capacity; None to drop them
+    tier_mbps: tuple[int, ...] = ()  # of uplinks without a stated capacity, from the lowest tier up
+    gpus: int | None = None  # of a node, where no node states its own
+    link_mbps: int | None = None  # of a GPU to the others of its node; None if that is not stated
 
 
 Spines = tuple[tuple[Uplink, ...], tuple[Uplink, ...]]
@@ -46,48 +46,46 @@ class Machine:
     """A node whose interface is known."""
 
     source: KubernetesObject  # the Node, or the capacity if there is none
-    has: Resources | None  # what pods may take; None without a Node
-    interfaces: tuple[Uplink, ...]  # its own
-    uplinks: tuple[Uplink, ...]  # those that it shares, from the lowest tier up
+    has: Resources | None  # for pods; None without a Node
+    interfaces: tuple[Uplink, ...]
+    uplinks: tuple[Uplink, ...]  # which it shares with other nodes, from the lowest tier up
     zone: str | None
     region: str | None
-    switches: Way = ()  # above it, as far as anything names them
-    spines: Spines = ((), ())  # links of its rack to several spines, and from them
+    switches: Way = ()  # above it, as far as they are named
+    spines: Spines = ((), ())  # of its rack
 
     @property
     def is_open(self) -> bool:
-        """Return True if new pods may come."""
+        """Return True if it takes new pods."""
         conditions = self.source.at("status.conditions").items()
-        ready = [each / "status" for each in conditions if (each / "type").value == "Ready"]
-        closed = self.source.at("spec.unschedulable").flag()
-        return not closed and all(status.value == "True" for status in ready)
+        is_ready = all(
+            (condition / "status").value == "True"
+            for condition in conditions
+            if (condition / "type").value == "Ready"
+        )
+        return is_ready and not self.source.at("spec.unschedulable").flag()
 
 
-def read_machines(objects: Objects, choices: ImportOptions, notes: list[str]) -> dict[str, Machine]:
+def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
     """Return the nodes that have GPUs and whose interfaces are known, by name.
 
-    Without any Node the capacities say which machines there are. What is left out is appended to
-    `notes`.
+    Without any Node the capacities are the machines. Dropped nodes are appended to `notes`.
     """
-    capacities = {each.name: each for each in objects.of(CAPACITY)}
+    capacities = {capacity.name: capacity for capacity in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
     has = {node.name: has_of(node) for node in objects.of("Node")}
-    if choices.gpus is not None and not any(each.gpus for each in has.values()):
-        has = {name: each.model_copy(update={"gpus": choices.gpus}) for name, each in has.items()}
+    if options.gpus is not None and not any(amounts.gpus for amounts in has.values()):
+        stated = {"gpus": options.gpus}
+        has = {name: amounts.model_copy(update=stated) for name, amounts in has.items()}
     nodes = {node.name: node for node in objects.of("Node") if has[node.name].gpus} or capacities
     machines = {}
     switches = switches_of(objects, nodes, notes)
     for name, source in nodes.items():
-        if name not in links and choices.nic_mbps is not None:
-            links[name] = ((name, choices.nic_mbps),), (), ((), ())
+        if name not in links and options.nic_mbps is not None:
+            links[name] = ((name, options.nic_mbps),), (), ((), ())
         if name in links:
-            labels = [each.at("metadata.labels") for each in (source, capacities.get(name, source))]
-            zone, region = (
-                next(
-                    (label.text() for label in (each / key for each in labels) if label.value), None
-                )
-                for key in (ZONE_KEY, REGION_KEY)
-            )
+            labels = {**capacities.get(name, source).labels, **source.labels}
+            zone, region = (labels.get(key) or None for key in (ZONE_KEY, REGION_KEY))
             above = switches.get(name, ())
             own, shared, spines = links[name]
             machines[name] = Machine(
@@ -96,7 +94,7 @@ def read_machines(objects: Objects, choices: ImportOptions, notes: list[str]) ->
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
-            f"{pluralise(len(without), 'node')} ({first_few(without)}) left out, without an "
+            f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped, without an "
             "STBandwidthCapacity; --nic-gbps gives them an interface"
         )
     return machines
@@ -107,27 +105,27 @@ def _read_links(
 ) -> dict[str, tuple[tuple[Uplink, ...], tuple[Uplink, ...], Spines]]:
     """Return interfaces, shared links and links to several spines of each node.
 
-    An interface belongs to one node, and a shared link carries the same for all.
+    An interface belongs to one node, and nodes state equal capacities of a shared link.
     """
     links = {}
     first: dict[str, tuple[str, int]] = {}
-    for each in capacities:
+    for source in capacities:
         scopes: dict[str, list[Uplink]] = {scope: [] for scope in _SCOPES}
-        for link in each.at("spec.links").items():
+        for link in source.at("spec.links").items():
             name, capacity = (link / "name").text(), _megabits(link / "capacity")
             scope = link / "scope"
             if scope.text() not in scopes:
                 scope.fail("must be Node, Shared, Uplink or Downlink")
-            other, known = first.setdefault(name, (each.name, capacity))
-            if scope.value == "Node" and other != each.name:
+            other, known = first.setdefault(name, (source.name, capacity))
+            if scope.value == "Node" and other != source.name:
                 (link / "name").fail(f"is the interface of {other} too; share it")
             if known != capacity:
                 (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
             scopes[scope.value].append((name, capacity))
         own, shared, ups, downs = map(tuple, scopes.values())
         if not own:
-            each.at("spec.links").fail("must have links of scope Node, has 0")
-        links[each.name] = own, shared, (ups, downs)
+            source.at("spec.links").fail("must have links of scope Node, has 0")
+        links[source.name] = own, shared, (ups, downs)
     return links
 
 
@@ -140,9 +138,9 @@ def _megabits(capacity: Field) -> int:
 
 
 def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[str, Any] | None:
-    """Return the kind of GPU as a scenario has it; None if nothing is known of it.
+    """Return the kind of GPU for a scenario; None if nothing is known of it.
 
-    A scenario has one kind: of several the slowest is taken, which the others wait for.
+    A scenario has one kind: the slowest one, which the others wait for.
     """
     sources = [machine.source for machine in machines.values()]
     stated = {
@@ -150,7 +148,7 @@ def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[st
         for source in sources
         if (text := source.annotations.get(_SPEED)) is not None
     }
-    product = next((each.labels[_PRODUCT] for each in sources if _PRODUCT in each.labels), None)
+    product = next((of.labels[_PRODUCT] for of in sources if _PRODUCT in of.labels), None)
     gpu: dict[str, Any] = {"name": product or "GPU"}
     if stated:
         speed = min(stated.values())
@@ -167,23 +165,23 @@ def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[st
 def cluster_document(
     machines: Mapping[str, Machine],
     has: Mapping[str, Resources],
-    choices: ImportOptions,
+    options: ImportOptions,
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.uplinks for name, machine in machines.items()}
-    tree = make_tree(_ways(machines), choices.tier_mbps, stated)
+    tree = make_tree(_ways(machines), options.tier_mbps, stated)
     if tree.unlimited and any(machine.switches for machine in machines.values()):
-        lacking = " and ".join(map(str, sorted(tree.unlimited)))
+        tiers = " and ".join(map(str, sorted(tree.unlimited)))
         notes.append(
-            f"uplinks of tier {lacking} limit nothing, since none states what they carry; "
-            "--tier-gbps gives it, from the lowest tier up"
+            f"uplinks of tier {tiers} limit nothing, since their capacity is not stated; "
+            "--tier-gbps states it, from the lowest tier up"
         )
-    above_none = [name for name in machines if name not in tree.rack_of]
-    if tree.racks and above_none:
+    below_none = [name for name in machines if name not in tree.rack_of]
+    if tree.racks and below_none:
         notes.append(
-            f"{pluralise(len(above_none), 'node')} ({first_few(above_none)}) below no switch: "
-            "nothing limits what they send but their interfaces"
+            f"{pluralise(len(below_none), 'node')} ({first_few(below_none)}) below no switch: "
+            "only their interfaces limit their traffic"
         )
     links = dict(link for machine in machines.values() for link in machine.interfaces)
     for uplink in tree.uplinks:
@@ -191,14 +189,15 @@ def cluster_document(
             raise InputError(DOUBLE.format(quote(uplink)))
     links |= tree.uplinks
     racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
-    for name, (ups, downs) in ((name, each.spines) for name, each in machines.items()):
+    for name, machine in machines.items():
+        ups, downs = machine.spines
         if ups or downs:
             rack = racks.get(tree.rack_of.get(name, ""), {})
-            its = [up for up, _ in ups]
-            if rack.setdefault("uplinks", its) != its or not rack.get("name"):
+            uplinks = [up for up, _ in ups]
+            if rack.setdefault("uplinks", uplinks) != uplinks or not rack.get("name"):
                 raise InputError(
-                    f"node {quote(name)}: its links of scope Uplink are not those of a rack; label "
-                    "its zone, and let all nodes there name the same ones"
+                    f"node {quote(name)}: its links of scope Uplink are not the uplinks of a rack; "
+                    "label its zone, and let all nodes there name equal links"
                 )
             rack |= {"downlinks": [down for down, _ in downs]} if downs else {}
             links |= {**dict(ups), **dict(downs)}
@@ -215,7 +214,7 @@ def cluster_document(
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": list(racks.values()),
-        "gpu": _read_gpu(machines, choices.link_mbps),
+        "gpu": _read_gpu(machines, options.link_mbps),
         "background": {
             link: machine.source.annotations[_BACKGROUND].strip()
             for machine in machines.values()
@@ -227,9 +226,10 @@ def cluster_document(
 
 
 def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
-    """Return the switches above each node: those that are named, else its zone.
+    """Return the switches above each node: the named ones, else its zone.
 
-    What in a zone shares an uplink is one of several racks of it; further uplinks are switches.
+    Nodes of a zone that share an uplink are one of several racks of it; further uplinks are
+    switches.
     """
     uplinks = defaultdict(set)
     for machine in machines.values():

@@ -1,4 +1,4 @@
-"""Switches above the nodes of a cluster, as labels and objects of its schedulers name them."""
+"""Switches above the nodes of a cluster, by labels and by objects of its schedulers."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import re
 from collections.abc import Collection, Mapping
 
 from metronome_opt.errors import error_context, first_few
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import HYPER_NODE, TOPOLOGY
-from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, TOPOLOGY
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
 
 _TIER = re.compile(r"fabric\.topograph\.run/tier-([0-9]{1,4})")
-_OLDER = [  # what Topograph wrote before, in two ways
+_OLDER = [  # older labels of Topograph, in two forms
     f"network.topology.nvidia.com/{tier}"
     for tier in ("leaf", "block", "spine", "core", "datacenter")
 ]
-_HOST = "kubernetes.io/hostname"  # a level of one node each
+_HOST = "kubernetes.io/hostname"  # a level of single nodes
 _PLAIN = re.compile(r"\\.|\[\^?\]?(\\.|[^]\\])*\]")  # in patterns: no choices
 _REPEATED_GROUP = re.compile(r"\)[*+{]|#")  # or a comment, which may stand between
 _REPEAT = re.compile(r"[*+]|\{[0-9]*,|(?<!\()\?")
-_MAX_CHOICES = 4  # repeats and groups of alternatives in a pattern; each multiplies what is tried
+_MAX_CHOICES = 4  # repeats and groups of alternatives in a pattern, which multiply the attempts
 
 _Known = Mapping[str, KubernetesObject]
 
 
 def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, Way]:
-    """Return the switches above each node that has any, from its own one up.
+    """Return the switches above each node that has any, from the lowest up.
 
-    The first that knows a node counts: HyperNodes, Topologies, the labels of Topograph. Members
-    that are not there are appended to `notes`.
+    HyperNodes go before Topologies, and these before the labels of Topograph. Members that do not
+    exist are appended to `notes`.
     """
     wired = _by_hyper_nodes(objects, nodes, notes)
     levels = [_levels(topology) for topology in objects.of(TOPOLOGY)]
@@ -53,7 +53,7 @@ def _by_topograph(labels: Mapping[str, str]) -> Way:
 
 
 def _levels(topology: KubernetesObject) -> list[str]:
-    """Return the labels of a Topology of Kueue or KAI, that of the lowest level first."""
+    """Return the labels of a Topology of Kueue or KAI, the lowest level first."""
     levels = topology.at("spec.levels")
     keys = [(level / "nodeLabel").text() for level in levels.items()]
     if not keys:
@@ -68,7 +68,7 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mappin
     wiring = Wiring()
     known: Mapping[str, _Known] = {
         "Node": nodes,
-        "HyperNode": {each.name: each for each in objects.of(HYPER_NODE)},
+        "HyperNode": {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
     }
     for above in known["HyperNode"].values():
         for member in above.at("spec.members").items():
@@ -76,9 +76,9 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mappin
             if kind.text() not in known:
                 kind.fail("must be Node or HyperNode")
             names = _selected(member / "selector", known[kind.value])
-            lacking = sorted(set(names) - known[kind.value].keys())
-            if lacking:
-                notes.append(f"{member.position}: there is no {kind.value} {first_few(lacking)}")
+            missing = sorted(set(names) - known[kind.value].keys())
+            if missing:
+                notes.append(f"{member.position}: there is no {kind.value} {first_few(missing)}")
             below = "nodes" if kind.value == "Node" else "switches"
             wiring.add(member.position, above.name, **{below: names})
     with error_context("HyperNodes"):
@@ -87,7 +87,7 @@ def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mappin
 
 def _selected(selector: Field, known: _Known) -> Collection[str]:
     """Return the names that a selector of members chooses."""
-    exact, pattern, labels = (selector / f"{way}Match" for way in ("exact", "regex", "label"))
+    exact, pattern, labels = (selector / f"{kind}Match" for kind in ("exact", "regex", "label"))
     if exact:
         return [(exact / "name").text()]
     if pattern:
@@ -104,11 +104,11 @@ def _selected(selector: Field, known: _Known) -> Collection[str]:
         return [name for name in known if regex.search(name)]
     if not labels:
         selector.fail("must have exactMatch, regexMatch or labelMatch")
-    return [name for name, each in known.items() if _matches(labels, each.labels)]
+    return [name for name, item in known.items() if _matches(labels, item.labels)]
 
 
 def _is_fast(pattern: str) -> bool:
-    """Return whether backtracking through a pattern is sure to end soon."""
+    """Return True if backtracking through a pattern is sure to end soon."""
     plain = _PLAIN.sub("x", "".join(pattern.split()))
     groups = plain.count("(") if "|" in plain else 0
     choices = len(_REPEAT.findall(plain)) + groups
@@ -120,9 +120,9 @@ def _matches(selector: Field, labels: Mapping[str, str]) -> bool:
     wanted = (selector / "matchLabels").texts()
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    for each in (selector / "matchExpressions").items():
-        key, operator = (each / "key").text(), each / "operator"
-        values = [value.value for value in (each / "values").items()]
+    for expression in (selector / "matchExpressions").items():
+        key, operator = (expression / "key").text(), expression / "operator"
+        values = [value.value for value in (expression / "values").items()]
         holds = {
             "In": labels.get(key) in values,
             "NotIn": labels.get(key) not in values,

@@ -1,4 +1,4 @@
-"""Switches above nodes: collected from what names them one by one, and as racks of a cluster."""
+"""Switches above nodes: collected one by one, and as racks of a cluster."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.cluster import MAX_NODES, MAX_TIERS
 
 Way = tuple[str, ...]
-"""The switches above a node, its own one first."""
+"""The switches above a node, from the lowest up."""
 
 Uplink = tuple[str, int]
 """Name and Mbit/s."""
 
-DOUBLE = "link {}: connects two nodes or zones to the others; give each its own"
+DOUBLE = "link {}: connects two nodes or zones to the others; give them two links"
 
 
 class Wiring:
-    """Nodes and switches, each right below one switch at most."""
+    """Nodes and switches, with at most one switch right above them."""
 
     def __init__(self) -> None:
         self._node: dict[str, str] = {}
@@ -29,7 +29,22 @@ class Wiring:
     def add(
         self, where: str, above: str, nodes: Iterable[str] = (), switches: Iterable[str] = ()
     ) -> None:
-        """Put nodes and switches right below a switch; an `InputError` if one has another."""
+        """Put nodes and switches right below a switch.
+
+        Parameters
+        ----------
+        where
+            Location of this statement, for messages.
+        above
+            The switch.
+        nodes, switches
+            Their names.
+
+        Raises
+        ------
+        InputError
+            If a node or switch is below another switch, or there are too many.
+        """
         for kind, known, names in (
             ("node", self._node, nodes),
             ("switch", self._switch, switches),
@@ -39,13 +54,13 @@ class Wiring:
                 if other != above:
                     raise InputError(
                         f"{where}: {kind} {quote(name)} is below {quote(other)} and below "
-                        f"{quote(above)}; a tree has one way up, leave one of them out"
+                        f"{quote(above)}; a tree has one way up, remove one of them"
                     )
             if len(known) > MAX_NODES:
                 raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
     def ways(self) -> dict[str, Way]:
-        """Return the way up from each node; an `InputError` if one of a switch has no end."""
+        """Return the way up from each node; raise an `InputError` if a way has no end."""
         ways = {node: self._way(switch) for node, switch in self._node.items()}
         for switch in self._switch:  # also those above no node
             self._way(switch)
@@ -60,16 +75,24 @@ class Wiring:
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
             if len(way) > MAX_TIERS:
                 raise InputError(
-                    f"switch {quote(switch)} has more than {MAX_TIERS - 1} above it; leave "
-                    "tiers out"
+                    f"switch {quote(switch)} has more than {MAX_TIERS - 1} above it; remove tiers"
                 )
         return tuple(way)
 
 
 class Tree(NamedTuple):
-    """The rack of each node that has a switch, racks as documents, and Mbit/s of their uplinks.
+    """Racks of a cluster.
 
-    Nothing says what uplinks of the tiers in `unlimited` carry.
+    Attributes
+    ----------
+    rack_of
+        The rack of each node that has a switch.
+    racks
+        The racks as documents.
+    uplinks
+        Mbit/s of their uplinks.
+    unlimited
+        Tiers whose uplinks have no stated capacity.
     """
 
     rack_of: Mapping[str, str]
@@ -84,13 +107,15 @@ def make_tree(
     """Return the racks of nodes, those of the lowest tier first.
 
     Switches are told apart by their whole way up: a number may come back below another switch. A
-    rack has the name of its switch, after those above it as far as that tells it from the others.
-    The one switch above all nodes leads nowhere, and has no uplink.
+    rack has the name of its switch, after as many switches above it as make the name unique. A
+    switch above all nodes has no uplink.
 
     Parameters
     ----------
+    ways
+        The way up from each node.
     tiers
-        Mbit/s of the uplink of a switch of each tier, the lowest first; others limit nothing.
+        Mbit/s of the uplinks of switches by tier, the lowest first; other tiers limit nothing.
     stated
         Uplinks that nodes state, in the order of their ways.
     """
@@ -99,11 +124,11 @@ def make_tree(
         for tier in range(len(way)):
             heights[way[tier:]] = max(tier, heights.get(way[tier:], 0))
     own, names = _own_uplinks(ways, stated), _names(heights)
-    several = len({way[-1:] for way in ways.values()}) > 1
+    has_several_tops = len({way[-1:] for way in ways.values()}) > 1
     racks, uplinks, unlimited = [], {}, set()
     for path, tier in sorted(heights.items(), key=itemgetter(1)):
         rack, uplink = {"name": names[path]}, own.get(path)
-        if uplink is None and (several or len(path) > 1):
+        if uplink is None and (has_several_tops or len(path) > 1):
             if tier < len(tiers):
                 uplink = f"{names[path]}-uplink", tiers[tier]
             else:
@@ -136,11 +161,10 @@ def _own_uplinks(
 
 
 def _names(paths: Collection[Way]) -> dict[Way, str]:
-    """Return the name of each switch by its way up: its own one and as many above as it takes."""
+    """Return a unique name of each switch by its way up: its own, and names of switches above."""
     counts = Counter(path[: end + 1] for path in paths for end in range(len(path)))
     names = {}
     for path in paths:
-        ends = range(1, len(path) + 1)
-        end = next((end for end in ends if counts[path[:end]] == 1), len(path))
+        end = next((end for end in range(1, len(path)) if counts[path[:end]] == 1), len(path))
         names[path] = "/".join(reversed(path[:end]))
     return names

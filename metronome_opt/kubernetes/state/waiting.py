@@ -27,14 +27,14 @@ class WaitDecision(NamedTuple):
     ----------
     cause
         In words.
-    by_choice
+    deferred
         Whether there is room for it.
     until
         For how long about, in words; empty if that is not known.
     """
 
     cause: str
-    by_choice: bool
+    deferred: bool
     until: str = ""
 
     @property

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import (
+from metronome_opt.kubernetes.claims.schemas import Manifest, read_shipped
+from metronome_opt.kubernetes.controller.client import (
     CAPACITIES,
     CLAIMS,
     Resource,
@@ -20,7 +21,6 @@ from metronome_opt.kubernetes.client import (
     listed,
     resource,
 )
-from metronome_opt.kubernetes.schemas import Manifest, read_shipped
 from tests.kubernetes.cluster.server import NAMESPACES, ApiServer, binaries, wait_served
 
 DEFINITIONS = resource(

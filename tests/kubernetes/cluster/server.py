@@ -16,7 +16,13 @@ from pathlib import Path
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import ClusterError, Resource, connect, listed, resource
+from metronome_opt.kubernetes.controller.client import (
+    ClusterError,
+    Resource,
+    connect,
+    listed,
+    resource,
+)
 
 NAMESPACES = resource("v1", "Namespace", "namespaces", namespaced=False)
 ADMIN = "admin"

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.client import (
+from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.controller.client import (
     CLAIMS,
     EVENTS,
     NODES,
@@ -26,11 +27,10 @@ from metronome_opt.kubernetes.client import (
     merge,
     resource,
 )
+from metronome_opt.kubernetes.controller.inject import MOUNT, VARIABLE, VOLUME
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.inject import MOUNT, VARIABLE, VOLUME
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE
-from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.state import ClusterState
 from tests.kubernetes.cluster.conftest import Grant
 from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for

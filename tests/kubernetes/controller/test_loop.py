@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import RemoteError
 from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision, SlotReview
 from tests.kubernetes.controller.fake import FakeCluster
 from tests.kubernetes.state.states import reservation, state_of

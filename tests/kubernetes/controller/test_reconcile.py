@@ -14,7 +14,7 @@ import pytest
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state import Store
 from metronome_opt.kubernetes.state.placement import PlacementDecision, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -164,11 +164,11 @@ def test_gang_waits_if_that_costs_less(bed: Bed) -> None:
     assert bed.reconcile(10, 20, 41) == 1
     line = "waits: would take 30 % longer itself; about 50 s until 4 nodes are free"
     assert bed.events("default/long") == [line]  # once
-    assert bed.controller.by_choice == {"default/long"}
+    assert bed.controller.deferred == {"default/long"}
     bed.cluster.remove("short")
     assert bed.reconcile(60) == 0
     assert len(set(bed.claims["default/long"].nodes)) == 4
-    assert not bed.controller.by_choice
+    assert not bed.controller.deferred
 
 
 def test_gang_with_slower_bursts_survives_a_lost_state(bed: Bed, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import Imported, make_scenario
 
 GROUP = "metronome.x-k8s.io"

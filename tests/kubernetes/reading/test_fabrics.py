@@ -1,4 +1,4 @@
-"""Fabrics of Slurm and Topograph, and tables of switches."""
+"""Slurm's topologies and tables of switches say which switches are above each node."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from metronome_opt.kubernetes.files import read_manifests
-from metronome_opt.kubernetes.reading.fabrics import expand, fabric_of, read_fabric
+from metronome_opt.kubernetes.reading.fabrics import expand, read_fabric
 from tests.cli.typed import Captured, error_of, metronome, printed
 
 FABRICS = Path(__file__).parents[4] / "shared" / "data" / "fabrics"
@@ -25,7 +24,6 @@ def ways(tmp_path: Path, name: str, text: str) -> dict[str, str]:
     path = tmp_path / name
     path.write_text(dedent(text))
     found = read_fabric(path)
-    found = fabric_of(list(read_manifests([path]))) if found is None else found
     assert found is not None
     return {node: " ".join(way) for node, way in found.items()}
 
@@ -56,17 +54,10 @@ SLURM = {
         BlockSizes=2,4
         BlockName=b0 Nodes=n1
         """,
-    "topology.yaml": """
-        - topology: flat
-          flat: true
-        - topology: other
-          block: {block_sizes: [2], blocks: [{block: b, nodes: x}]}
-        - topology: tree
-          cluster_default: true
-          tree:
-            switches:
-              - {switch: top, children: "s[0-1]"}
-              - {switch: s0, nodes: "n[1-2]"}
+    "scontrol": """
+        SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2]
+        SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n3
+        SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-3] Switches=s[0-1]
         """,
 }
 
@@ -76,30 +67,8 @@ def test_topologies_of_slurm(tmp_path: Path) -> None:
     assert found == {
         "topology.conf": {"n01": "s0 top", "n02": "s0 top", "n03": "s1 top", "n04": "s1 top"},
         "topology.txt": {"n1": "b0"},
-        "topology.yaml": {"n1": "s0 top", "n2": "s0 top"},
+        "scontrol": {"n1": "s0 top", "n2": "s0 top", "n3": "s1 top"},
     }
-
-
-def test_models_of_topograph(tmp_path: Path) -> None:
-    model = """
-        switches:
-          top: {labels: {x: y}, switches: [s0, s1, unused]}
-        blocks:
-        - {switch: s0, nodes: ["n[1-2]", 7]}
-        - {nodes: [alone]}
-        """
-    above = {"n1": "s0 top", "n2": "s0 top", "7": "s0 top", "alone": ""}
-    assert ways(tmp_path, "model.yaml", model) == above
-    older = """
-        topology: topology/tree
-        switches:
-        - {name: top, switches: [s0]}
-        - {name: s0, capacity_blocks: [b0]}
-        capacity_blocks:
-        - {name: b0, type: H100, nodes: [n1]}
-        - {name: b1, nodes: [n2]}
-        """
-    assert ways(tmp_path, "older.yaml", older) == {"n1": "s0 top", "n2": ""}
 
 
 def test_tables_of_switches(tmp_path: Path) -> None:
@@ -124,16 +93,6 @@ BAD = [
     ("a.csv", "ip,ASW\na,b\nc", "line 3: must have 2 columns as line 1 has, got 1"),
     ("a.csv", "ip,ASW\na,b\na,c", "line 3: host 'a' is below other switches in a line before"),
     ("a.csv", 'ip,ASW\n"a,b', "line 2: not a table (unexpected end of data)"),
-    ("a.yaml", "switches: 5\nblocks: []", "switches: must be a mapping, got 5"),
-    ("a.yaml", "blocks: [{switch: a}]", "blocks[0].nodes: missing; a block names its nodes"),
-    ("a.yaml", "blocks: [{switch: a, nodes: ['n[']}]", "blocks[0].nodes[0]: must be names such as"),
-    (
-        "a.yaml",
-        "switches: [{name: a, capacity_blocks: [b]}]",
-        "switches[0].capacity_blocks: there ",
-    ),
-    ("a.yaml", "- topology: t\n  flat: true", "must have a tree or blocks; a flat topology names"),
-    ("a.yaml", "blocks: []\n---\nkind: Node", ": document 1: a fabric beside other documents; re"),
 ]
 
 
@@ -142,7 +101,7 @@ BAD = [
 def test_bad_fabrics(name: str, text: str, line: str, capsys: Captured) -> None:
     Path(name).write_text(text)
     said = error_of(capsys, f"import {name} --nic-gbps 1 -o o.yaml")
-    assert f"{name}{'' if line.startswith(':') else ': '}{line}" in said
+    assert f"{name}: {line}" in said
 
 
 @pytest.mark.usefixtures("here")
@@ -151,27 +110,15 @@ def test_a_fabric_needs_an_interface_and_stands_alone(capsys: Captured) -> None:
     Path("b.yaml").write_text("kind: Node")
     assert "a.conf: --nic-gbps: missing" in error_of(capsys, "import a.conf -o o.yaml")
     both = error_of(capsys, "import a.conf b.yaml --nic-gbps 1 -o o.yaml")
-    assert "a.conf: a fabric beside other files; read it alone" in both
+    assert "a.conf: a fabric beside other files; read only the fabric" in both
 
 
 @pytest.mark.skipif(not FABRICS.is_dir(), reason="needs the shared data")
-@pytest.mark.parametrize(
-    ("name", "nodes", "tops"),
-    [
-        ("lingjun-topo.csv", 847, {"G6": 847}),
-        ("topograph-dual-xclr-irregular.yaml", 255, {"core": 255}),
-        ("topograph-dual-xclr-regular.yaml", 96, {"core": 96}),
-        ("topograph-large.yaml", 96, {"core": 96}),
-        ("topograph-medium.yaml", 8, {"sw3": 8}),
-        ("topograph-nvl72.yaml", 72, {"core": 72}),
-        ("topograph-small-tree.yaml", 6, {"S1": 6}),
-    ],
-)
-def test_fabrics_of_others(name: str, nodes: int, tops: dict[str, int]) -> None:
-    found = read_fabric(FABRICS / name) or fabric_of(list(read_manifests([FABRICS / name])))
+def test_fabric_of_others() -> None:
+    found = read_fabric(FABRICS / "lingjun-topo.csv")
     assert found is not None
-    assert len(found) == nodes
-    assert Counter(way[-1] for way in found.values()) == tops
+    assert len(found) == 847
+    assert Counter(way[-1] for way in found.values()) == {"G6": 847}
 
 
 @pytest.mark.usefixtures("here")

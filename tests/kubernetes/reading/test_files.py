@@ -16,10 +16,10 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.files import read_manifests
-from metronome_opt.kubernetes.inject import inject
-from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.claims.files import read_manifests
+from metronome_opt.kubernetes.controller.inject import inject
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from tests.kubernetes.reading.manifests import (
     GROUP,
@@ -79,7 +79,7 @@ def test_other_kinds_are_counted(tmp_path: Path) -> None:
     (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all([*machines(), job()]))
     (tmp_path / "notes.txt").write_text("not read")
     made = make_scenario(objects_of(tmp_path), ImportOptions())
-    note = "passed over, of kinds that say nothing here: 2 ConfigMap, 1 no Kubernetes object"
+    note = "ignored, of kinds that are not read: 2 ConfigMap, 1 no Kubernetes object"
     assert note in made.notes
 
 
@@ -132,9 +132,9 @@ def test_bad_workloads(change: dict[str, Any], message: str) -> None:
     ("objects", "message"),
     [
         ([job()], "no nodes: no node with GPUs and an interface was read"),
-        ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) left out, without .*; --nic-gbps"),
-        ([*machines(), node("n5", gpus=0)], "no jobs: nothing is left to schedule"),
-        ([*machines(), job(annotations={})], "no jobs: .*/model \\(1 left out, no traff"),
+        ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) dropped, without .*; --nic-gbps"),
+        ([*machines(), node("n5", gpus=0)], "no jobs: none is there to schedule"),
+        ([*machines(), job(annotations={})], "no jobs: .*/model \\(1 dropped, no traff"),
     ],
 )
 def test_nothing_to_schedule(objects: list[Object], message: str) -> None:

@@ -80,12 +80,12 @@ def test_what_is_left_out_is_a_note() -> None:
     assert list(jobs_of(made)) == ["train"]
     first = ", ".join(f"Job team/silent-{index}" for index in range(3))
     assert set(made.notes) == {
-        f"5 left out, no traffic known: {first} and 2 more",
-        "1 left out, by their annotation: Job team/none",
-        "1 left out, of a single pod, which sends nothing: Job team/alone",
-        "1 left out, without GPUs: Job team/cpu",
-        "1 left out, with unlike numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
-        "1 left out, waiting without room: Job team/wide",
+        f"5 dropped, no traffic known: {first} and 2 more",
+        "1 dropped, by their annotation: Job team/none",
+        "1 dropped, of a single pod, which sends nothing: Job team/alone",
+        "1 dropped, without GPUs: Job team/cpu",
+        "1 dropped, with different numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
+        "1 dropped, waiting without free GPUs: Job team/wide",
     }
     assert made.summary == "2 nodes, 2 links, 1 job, 0 of them running"
 
@@ -177,8 +177,8 @@ BURSTS = (
             "traffic: phases[1].lengthMicroseconds: the burst ends at 101",
         ),
         ({"traffic": BURSTS.format(50, 50, "0")}, "traffic: phases[1].rate: must be above 0"),
-        ({"traffic": BURSTS.format(50, 9, "80")}, "traffic: phases[1].rate: no machine sends 80"),
-        ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no machine sends"),
+        ({"traffic": BURSTS.format(50, 9, "80")}, "traffic: phases[1].rate: no node sends 80"),
+        ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no node sends"),
         ({"priority": "high"}, "priority: must be an integer, got 'high'"),
         ({"jitter": "-0.1"}, "jitter: must be a number from 0 to 1, such as 0.03, got '-0.1'"),
         ({"jitter": "1.5"}, "jitter: must be a number from 0 to 1, such as 0.03, got '1.5'"),
@@ -287,7 +287,7 @@ def test_an_offset_goes_to_the_grid(offset: int, allocation: Object, expected: i
 def test_an_offset_beyond_the_period_is_of_another_pattern() -> None:
     made = imported(*machines(), job(), *claims_of(150_000, name="train"))
     assert "current_offset_ms" not in jobs_of(made)["train"]
-    assert "offset in force beyond the period, left out: train" in made.notes
+    assert "offset in force beyond the period, dropped: train" in made.notes
 
 
 def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.kubernetes.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.files import read_manifests
-from metronome_opt.kubernetes.inject import inject
-from metronome_opt.kubernetes.kinds import KINDS, PodTemplate, WorkloadKind, register
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.claims.files import read_manifests
+from metronome_opt.kubernetes.controller.inject import inject
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import KINDS, PodTemplate, WorkloadKind, register
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.kubernetes.reading.scenario import make_scenario
-from metronome_opt.kubernetes.resources import needs_of
 from tests.kubernetes.reading.manifests import (
     GROUP,
     TRAFFIC,
@@ -104,7 +104,7 @@ def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read["each"]["gpus"] == 2
 
     done = imported(*machines(), job(), {**ring, "status": {"state": "Completed"}})
-    assert "1 left out, done: Ring team/round" in done.notes
+    assert "1 dropped, done: Ring team/round" in done.notes
 
     (injected,), changed = inject([("file", ring)])
     assert changed == ["Ring team/round"]
@@ -154,7 +154,7 @@ def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message
         " spec.", " "
     )
     silent = imported(*machines(), job("other"), train_job(2, "train", {}, {}))  # no traffic
-    assert "1 left out, without GPUs: TrainJob team/train" in silent.notes
+    assert "1 dropped, without GPUs: TrainJob team/train" in silent.notes
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_train_job_that_leaves_its_needs_to_a_runtime(trainer: Object, message
 )
 def test_a_workload_that_is_done_is_left_out(kind: Object, status: Object) -> None:
     made = imported(*machines(), job("other"), {**kind, "status": status})
-    assert f"1 left out, done: {kind['kind']} team/{kind['metadata']['name']}" in made.notes
+    assert f"1 dropped, done: {kind['kind']} team/{kind['metadata']['name']}" in made.notes
 
 
 def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:

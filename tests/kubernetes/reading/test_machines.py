@@ -83,7 +83,7 @@ def test_nodes_without_an_interface_are_left_out_or_get_one() -> None:
     objects = [*machines(2), node("n9"), job()]
     made = imported(*objects)
     assert "n9" not in [each["name"] for each in made.document["cluster"]["nodes"]]
-    assert any("1 node (n9) left out, without an STBandwidthCapacity" in n for n in made.notes)
+    assert any("1 node (n9) dropped, without an STBandwidthCapacity" in n for n in made.notes)
     assert links(imported(*objects, nic_mbps=25_000))["n9"] == 25_000
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario, build_scenario

@@ -9,8 +9,8 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_cluster
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule
@@ -188,7 +188,7 @@ def test_uplinks_carry_what_is_stated_by_tier() -> None:
     assert links == {**both, "s0-uplink": 2000, "s1-uplink": 2000}
     (note,) = read(*objects, tier_mbps=(500,)).notes
     assert note.startswith(
-        "uplinks of tier 1 limit nothing, since none states what they carry; --t"
+        "uplinks of tier 1 limit nothing, since their capacity is not stated; --t"
     )
 
 
@@ -247,7 +247,8 @@ def test_a_group_of_unlike_pods_is_left_out() -> None:
     pods = [in_group(pod(f"w{count}", "n0", gpus=count)) for count in (1, 2)]
     made = imported(*machines(), group(annotations=TRAFFIC), *pods, job())
     assert [*jobs_of(made)] == ["train"]
-    assert "1 left out, in a PodGroup with unlike numbers of GPUs: PodGroup team/gang" in made.notes
+    note = "1 dropped, in a PodGroup with different numbers of GPUs: PodGroup team/gang"
+    assert note in made.notes
 
 
 def test_gpus_of_nodes_of_which_none_states_any() -> None:

@@ -86,7 +86,7 @@ class Worker:
         if self.plan is None:
             self.plan = WindowTracker(self.claim)
         elif self.plan.claim != self.claim:
-            self.plan.follow(self.claim)
+            self.plan.set_claim(self.claim)
         begin_ns, slot_ns = self.plan.take(round(1e6 * now_ms))
         self.until_ms = max(now_ms, begin_ns / 1e6)
         self.slot_ms = None if slot_ns is None else slot_ns / 1e6

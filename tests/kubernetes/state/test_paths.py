@@ -9,12 +9,12 @@ import pytest
 
 from metronome_opt import allocate
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.claims.manifests import build_manifests
+from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
-from metronome_opt.kubernetes.manifests import build_manifests
-from metronome_opt.kubernetes.objects import Objects
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_cluster
-from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM
 from metronome_opt.kubernetes.state.moves import apply_migrations, reroute
 from metronome_opt.kubernetes.state.placement import PlacementDecision, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation, read_request

@@ -80,7 +80,7 @@ def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
         "no room for 4 tasks together; links are so narrow that its iterations exceed the "
         "hyperperiod of 24 slots"
     )
-    assert not decision.by_choice
+    assert not decision.deferred
     state = state_of(cluster([2], interface=20, gpus=1))
     assert placed(state, gang(2)).claim.gang.period == 20
     # Nearest are two tasks on either node of a rack, at 10; one on each of four nodes is fast.
@@ -154,7 +154,7 @@ def test_job_waits_rather_than_slow_down_a_more_important_one() -> None:
     state = state_of(cluster([4]), bert, short.model_copy(update={"started": 100}))
     asked = gang(2, iterations=20_000)
     decision = waits(state, asked, now_s=120)
-    assert decision.by_choice
+    assert decision.deferred
     assert decision.reason.startswith("would slow bert by ")
     assert decision.reason.endswith(" % longer itself; about 40 s until 1 node is free")
     # It does not if it has waited for long, or if it is not known when short ends.
@@ -181,7 +181,7 @@ def test_reasons_say_how_many_nodes_lack_what() -> None:
     assert decision == WaitDecision(
         "1 of 2 tasks find room; 2 nodes take no tasks; 2 nodes lack GPUs, CPU or memory "
         "(GPUs: 1 free, 2 needed); needs 1 more node with 2 GPUs free",
-        by_choice=False,
+        deferred=False,
     )
 
 
@@ -205,7 +205,7 @@ def test_nodes_that_the_network_cost_plugin_rejects_are_not_offered() -> None:
     taken = state_of(spec, running("a", "n0 n2", gpus=1))
     assert placed(taken, gang(2, max_network_cost=2)).claim.gang.max_network_cost == 2
     taken = state_of(spec, running("a", "n0 n2", gpus=1))
-    assert not waits(taken, gang(2, max_network_cost=0)).by_choice
+    assert not waits(taken, gang(2, max_network_cost=0)).deferred
 
 
 def test_resources_held_by_others_are_no_room() -> None:

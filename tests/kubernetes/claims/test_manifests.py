@@ -13,8 +13,8 @@ from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.deployment import Deployment, Task
 from tests.builders import job
-from tests.kubernetes.example import cluster_of, two_jobs
-from tests.kubernetes.schemas import check_manifests
+from tests.kubernetes.claims.example import cluster_of, two_jobs
+from tests.kubernetes.claims.schemas import check_manifests
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -24,7 +24,8 @@ def test_export_of_two_jobs_equals_stored_files(tmp_path: Path) -> None:
     # The numbers were worked out by hand: with slots of 5 ms, a period of 40 slots is 200,000 us.
     written = export_claims(*two_jobs(), tmp_path / "claims")
     definitions = written.pop(0).read_text()
-    shipped = files("metronome_opt.kubernetes").joinpath("crds.yaml").read_text(encoding="utf-8")
+    folder = files("metronome_opt.kubernetes.claims")
+    shipped = folder.joinpath("crds.yaml").read_text(encoding="utf-8")
     assert definitions.partition("---")[2] == shipped.partition("---")[2]
     assert [path.name for path in written][-1] == "kustomization.yaml"
     assert sorted(path.name for path in written) == sorted(p.name for p in GOLDEN.iterdir())

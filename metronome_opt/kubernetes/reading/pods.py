@@ -1,4 +1,4 @@
-"""Pods, as import and the controller see them."""
+"""Pods, for import and for the controller."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from metronome_opt.kubernetes.fields import KubernetesObject
-from metronome_opt.kubernetes.kinds import workload_kinds
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.resources import needs_of
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import workload_kinds
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
 
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
-"""The scheduling gate that holds a pod until it has its place."""
+"""The scheduling gate that holds a pod until it has its node."""
 
 _OVER = ("Succeeded", "Failed")
 _LAST = 10**9
@@ -26,19 +26,19 @@ class Pod(KubernetesObject):
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """Return a pod as the API server gives it."""
+        """Return the pod of an answer of the API server."""
         namespace, name = (value["metadata"][key] for key in ("namespace", "name"))
         where = f"Pod {namespace}/{name}"
         return cls(value, where, kind="Pod", group="", namespace=namespace, name=name)
 
     @property
     def uid(self) -> str:
-        """Its identity among pods of this name."""
+        """Identity among pods of its name."""
         return self.at("metadata.uid").text()
 
     @property
     def version(self) -> str:
-        """Its version, which changes with it."""
+        """Version, which changes with it."""
         return str(self.at("metadata.resourceVersion").value or "")
 
     @property
@@ -58,17 +58,17 @@ class Pod(KubernetesObject):
 
     @property
     def is_over(self) -> bool:
-        """Return True if it has ended, well or not."""
+        """Return True if it has ended, also if it failed."""
         return self.phase in _OVER
 
     @cached_property
     def node(self) -> str | None:
-        """The node that it is bound to; None if it is not yet."""
+        """The node that it is bound to; None before."""
         return self.at("spec.nodeName").value and self.at("spec.nodeName").text()
 
     @cached_property
     def gang(self) -> str | None:
-        """The PodGroup that it is scheduled with; None if it is in none."""
+        """The PodGroup that it is in; None if it is in none."""
         return self.at("spec.schedulingGroup.podGroupName").text("") or None
 
     @cached_property
@@ -80,7 +80,7 @@ class Pod(KubernetesObject):
 
     @property
     def place(self) -> str | None:
-        """The node that the controller gave it; None if it did not yet."""
+        """The node that the controller gave it; None before."""
         return self.annotations.get(f"{DEFAULT_GROUP}/node")
 
     @cached_property
@@ -99,7 +99,7 @@ class Pod(KubernetesObject):
 
     @cached_property
     def job(self) -> str:
-        """The job that it is a task of, as an annotation, PodGroup, label or owner has it."""
+        """The job that it is a task of, by annotation, PodGroup, label or owner."""
         labels = (label for kind in workload_kinds() for label in kind.job_labels)
         stated = [
             self.annotations.get(f"{DEFAULT_GROUP}/job"),
@@ -122,9 +122,11 @@ class Pod(KubernetesObject):
     @property
     def references(self) -> list[dict[str, Any]]:
         """References to it and to what controls it, for events."""
-        keys = ("apiVersion", "kind", "name", "uid")
         own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
-        owners = [each.value for each in self.at("metadata.ownerReferences").items()]
-        owner = next((each for each in owners if each.get("controller")), None)
-        made_by = [{key: owner[key] for key in keys}] if owner else []
-        return [{**each, "namespace": self.namespace} for each in (own, *made_by)]
+        owners = [owner.value for owner in self.at("metadata.ownerReferences").items()]
+        owner = next((owner for owner in owners if owner.get("controller")), None)
+        return [
+            {**{key: reference[key] for key in own}, "namespace": self.namespace}
+            for reference in (own, owner)
+            if reference is not None
+        ]

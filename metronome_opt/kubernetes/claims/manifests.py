@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from metronome_opt.errors import MetronomeError
-from metronome_opt.kubernetes.files import OBJECT_FILES, write_manifests
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
-from metronome_opt.kubernetes.quantities import quantity
-from metronome_opt.kubernetes.schemas import (
+from metronome_opt.kubernetes.claims.files import OBJECT_FILES, write_manifests
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
+from metronome_opt.kubernetes.claims.quantities import quantity
+from metronome_opt.kubernetes.claims.schemas import (
     CAPACITY,
     CLAIM,
     VERSION,
@@ -53,7 +53,12 @@ def build_manifests(
 ) -> Manifests:
     """Return every object of an export by file.
 
-    What is namespaced and of no job that names another namespace is in `namespace`.
+    Parameters
+    ----------
+    instance, schedule, deployment
+        The instance, a true schedule of it, and where its tasks run.
+    namespace
+        Namespace of objects whose job names no other.
 
     Raises
     ------
@@ -83,12 +88,17 @@ def export_claims(
 ) -> list[Path]:
     """Verify a schedule and write its objects to a folder; return the files.
 
-    See `build_manifests` and `write_manifests`.
+    Parameters
+    ----------
+    instance, schedule, deployment, namespace
+        See `build_manifests`.
+    directory
+        The folder, see `write_manifests`.
 
     Raises
     ------
     VerificationError
-        If the schedule has no offsets or states anything that is not true.
+        If the schedule has no offsets or makes a false statement.
     InputError
         As `build_manifests` and `write_manifests` do.
     """
@@ -100,9 +110,7 @@ def export_claims(
     faults = verify_schedule(instance, schedule)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise VerificationError(
-            f"schedule: {faults[0]}{more}; claims are written of true schedules only"
-        )
+        raise VerificationError(f"schedule: {faults[0]}{more}; claims are for true schedules only")
     manifests = build_manifests(instance, schedule, deployment, namespace=namespace)
     return write_manifests(manifests, directory)
 
@@ -110,12 +118,11 @@ def export_claims(
 def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> list[Manifest]:
     """Return one STBandwidthCapacity per node, in the order of their names.
 
-    Calling a link ``Node`` if it is an interface of its node is a choice of ours; any other link is
-    ``Shared``, or ``Uplink`` and ``Downlink`` to and from one of several spines, in their order.
-    The node's rack and region stand in the well-known topology
-    labels.
+    It is a choice of ours that a link is of scope ``Node`` if it is an interface of its node; any
+    other link is ``Shared``, or ``Uplink`` and ``Downlink`` to and from one of several spines, in
+    their order. The node's rack and region stand in the well-known topology labels.
     """
-    carries = {link.name: quantity(link.capacity) for link in instance.links}
+    capacities = {link.name: quantity(link.capacity) for link in instance.links}
     cluster, objects = deployment.cluster, []
     scopes = {
         link: scope
@@ -125,14 +132,10 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
     }
     for node in sorted(cluster.nodes, key=lambda node: naming.nodes[node.name]):
         name = naming.nodes[node.name]
-        zone = naming.racks.get(node.rack or "")
-        region = naming.regions.get(node.region or "")
+        zone, region = naming.racks.get(node.rack or ""), naming.regions.get(node.region or "")
+        scopes_here = {**scopes, **dict.fromkeys(node.rails, "Node")}
         links = [
-            {
-                "name": link,
-                "capacity": carries[link],
-                "scope": scopes.get(link, "Node" if link in node.rails else "Shared"),
-            }
+            {"name": link, "capacity": capacities[link], "scope": scopes_here.get(link, "Shared")}
             for link in cluster.links_of(node)
         ]
         objects.append(
@@ -161,34 +164,40 @@ def claim_spec(
     times: Mapping[str, Any],
     parts: int = 1,
 ) -> dict[str, Any]:
-    """Return ``spec`` of the claim of a task that sends so many flows at once.
+    """Return ``spec`` of the claim of a task.
 
     Parameters
     ----------
+    job, task
+        The job, and the number of the task in it.
     place
-        Its node, and the links that it crosses.
+        The node of the task, and the links that it crosses.
     slot_us
         Length of a slot in microseconds.
     times
-        Fields of the allocation beside its place; those that are None are left out.
+        Fields of the allocation beside the place; those that are None are dropped.
+    parts
+        Number of flows that the task sends at once.
     """
-    phases = [
-        {
-            "startMicroseconds": slot_us * phase.start,
-            "lengthMicroseconds": slot_us * phase.length,
-            "rate": quantity(parts * phase.rate),
-        }
-        for phase in sorted(job.phases, key=lambda phase: phase.start)
-    ]
-    traffic = {
-        "periodMicroseconds": slot_us * job.period,
-        "phases": phases,
-        "priority": job.weight,
-    }
     node, links = place
     allocation = {"node": node, "link": links[0] if links else None, **times}
-    stated = {name: value for name, value in allocation.items() if value is not None}
-    return {"job": job.name, "task": task, "traffic": traffic, "allocation": stated}
+    return {
+        "job": job.name,
+        "task": task,
+        "traffic": {
+            "periodMicroseconds": slot_us * job.period,
+            "phases": [
+                {
+                    "startMicroseconds": slot_us * phase.start,
+                    "lengthMicroseconds": slot_us * phase.length,
+                    "rate": quantity(parts * phase.rate),
+                }
+                for phase in sorted(job.phases, key=lambda phase: phase.start)
+            ],
+            "priority": job.weight,
+        },
+        "allocation": {name: value for name, value in allocation.items() if value is not None},
+    }
 
 
 def _claims(
@@ -255,29 +264,36 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
     - The tasks depend on one another in a ring, each on the next, as in a ring all-reduce. The
       bandwidth between neighbours is the job's peak rate. A ring has no topological order, so
       upstream's controller gives none and its queue sorting does not apply; its network cost
-      plugin asks for direct dependencies alone and works.
-    - Each dependency tolerates what its job does, any network cost unless it states one. Left
-      out, upstream reads zero and its filter would turn down a placement across racks that was
-      already decided.
+      plugin asks for direct dependencies only and works.
+    - Each dependency tolerates the network cost that its job does, any cost unless the job states
+      one. Upstream reads zero if none is given, and its filter would turn down a placement across
+      racks that was already decided.
     """
-    members: dict[str, list[tuple[int, str]]] = {}
+    tasks_of: dict[str, list[tuple[int, str]]] = {}
     for (job, index), name in naming.tasks.items():
-        members.setdefault(job, []).append((index, name))
+        tasks_of.setdefault(job, []).append((index, name))
     groups = []
-    for job, tasks in sorted(members.items(), key=lambda item: naming.jobs[item[0]]):
+    for job, tasks in sorted(tasks_of.items(), key=lambda item: naming.jobs[item[0]]):
         ring = [name for _, name in sorted(tasks)]
-        namespace = naming.namespace_of(job)
-        following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
-        workloads: list[dict[str, Any]] = [
-            {"workload": _workload(name, namespace)} for name in sorted(ring)
-        ]
-        for member in workloads if len(ring) > 1 else ():
+        pods = {
+            name: {
+                "kind": "Pod",
+                "name": name,
+                "selector": name,
+                "apiVersion": "v1",
+                "namespace": naming.namespace_of(job),
+            }
+            for name in ring
+        }
+        workloads: list[dict[str, Any]] = []
+        for name, following in sorted(zip(ring, [*ring[1:], ring[0]], strict=True)):
             dependency = {
-                "workload": _workload(following[member["workload"]["name"]], namespace),
+                "workload": pods[following],
                 "minBandwidth": quantity(instance.job(job).peak),
                 "maxNetworkCost": deployment.max_network_cost.get(job, ANY_COST),
             }
-            member["dependencies"] = [dependency]
+            depends = {"dependencies": [dependency]} if len(ring) > 1 else {}
+            workloads.append({"workload": pods[name], **depends})
         spec = {
             "numMembers": len(ring),
             "topologySortingAlgorithm": "KahnSort",
@@ -285,16 +301,6 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
         }
         groups.append(naming.manifest(*APPGROUP, naming.jobs[job], spec, job=job))
     return groups
-
-
-def _workload(name: str, namespace: str) -> dict[str, str]:
-    return {
-        "kind": "Pod",
-        "name": name,
-        "selector": name,
-        "apiVersion": "v1",
-        "namespace": namespace,
-    }
 
 
 def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None:
@@ -308,33 +314,33 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
     if not cluster.rack_cost:
         return None
     region_of = {node.rack: node.region for node in cluster.nodes if node.region is not None}
-    zones: dict[str, dict[str, int]] = {}
-    regions: dict[str, dict[str, int]] = {}
-    for (origin, destination), cost in cluster.rack_cost.items():
-        if (region_of.get(origin), region_of.get(destination)) not in cluster.region_cost:
-            zones.setdefault(naming.racks[origin], {})[naming.racks[destination]] = cost
-    for (here, there), cost in cluster.region_cost.items():
-        regions.setdefault(naming.regions[here], {})[naming.regions[there]] = cost
-    topologies = [
-        {"topologyKey": key, "originList": _origins(costs)}
-        for key, costs in ((REGION_KEY, regions), (ZONE_KEY, zones))
-        if costs
-    ]
+    within = {
+        (origin, destination): cost
+        for (origin, destination), cost in cluster.rack_cost.items()
+        if (region_of.get(origin), region_of.get(destination)) not in cluster.region_cost
+    }
+    topologies = []
+    for key, costs, names in (
+        (REGION_KEY, cluster.region_cost, naming.regions),
+        (ZONE_KEY, within, naming.racks),
+    ):
+        origins: dict[str, dict[str, int]] = {}
+        for (origin, destination), cost in costs.items():
+            origins.setdefault(names[origin], {})[names[destination]] = cost
+        items = [
+            {
+                "origin": origin,
+                "costList": [
+                    {"destination": destination, "networkCost": cost}
+                    for destination, cost in sorted(destinations.items())
+                ],
+            }
+            for origin, destinations in sorted(origins.items())
+        ]
+        if items:
+            topologies.append({"topologyKey": key, "originList": items})
     spec = {
         "configmapName": "netperf-metrics",
         "weights": [{"name": "UserDefined", "topologyList": topologies}],
     }
     return naming.manifest(*NETWORK_TOPOLOGY, "nt-default", spec)
-
-
-def _origins(costs: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "origin": origin,
-            "costList": [
-                {"destination": destination, "networkCost": cost}
-                for destination, cost in sorted(destinations.items())
-            ],
-        }
-        for origin, destinations in sorted(costs.items())
-    ]

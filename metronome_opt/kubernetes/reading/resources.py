@@ -1,4 +1,4 @@
-"""GPUs, cores and memory: what pods need, and what nodes have for them."""
+"""GPUs, cores and memory: needs of pods, and resources of nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from operator import add
 
-from metronome_opt.kubernetes.fields import Field
+from metronome_opt.kubernetes.reading.fields import Field
 from metronome_opt.scenario.nodes import Resources
 
 GPU_RESOURCES = (
@@ -19,25 +19,25 @@ GPU_RESOURCES = (
 )
 
 _MEBI = 2**20
-_MAX_AMOUNT = 2**40  # of each resource, as in scenarios
+_MAX_AMOUNT = 2**40  # of any resource, as in scenarios
 
 
 def needs_of(spec: Field) -> Resources:
-    """Return what a pod needs on its node, as Kubernetes counts it.
+    """Return the resources that a pod needs on its node, as Kubernetes counts them.
 
-    That is what its containers need together with its sidecars, or what an init container needs
-    beside the sidecars before it, whichever is more. What the pod as a whole asks for counts
-    instead, and its overhead on top. What is limited and not requested counts as requested. Source:
-    the page "Effective Pod requests and limits" of the Kubernetes documentation.
+    These are the needs of its containers together with its sidecars, or of an init container
+    together with the sidecars before it, whichever is more. Requests of the pod as a whole count
+    instead, and its overhead is added. A limit without a request counts as a request. Source: the
+    page "Effective Pod requests and limits" of the Kubernetes documentation.
     """
     running, needs = [Fraction(0)] * 3, [Fraction(0)] * 3
     for container in (spec / "initContainers").items():
-        starting = list(map(add, running, _asked(container / "resources")))
+        starting = list(map(add, running, _requests(container)))
         needs = list(map(max, needs, starting))
         if (container / "restartPolicy").value == "Always":
             running = starting
     for container in (spec / "containers").items():
-        running = list(map(add, running, _asked(container / "resources")))
+        running = list(map(add, running, _requests(container)))
     needs = list(map(max, needs, running))
     if needs[0] % 1:
         spec.fail(f"its containers ask for {float(needs[0]):g} GPUs; GPUs are whole")
@@ -47,24 +47,23 @@ def needs_of(spec: Field) -> Resources:
 
 
 def has_of(node: Field) -> Resources:
-    """Return what a node has for pods, rounded down."""
+    """Return the resources of a node for pods, rounded down."""
     has = node.at("status.allocatable") or node.at("status.capacity")
     return _resources(has, _amounts(has), math.floor)
 
 
 def neediest(needs: Iterable[Resources]) -> Resources:
     """Return the maximum of each resource."""
-    gpus, cores, memory = map(max, zip(*(each.vector for each in needs), strict=True))
+    gpus, cores, memory = map(max, zip(*(need.vector for need in needs), strict=True))
     return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
 
 
-def _asked(resources: Field) -> list[Fraction]:
-    """Return what a container asks for."""
-    return _amounts(resources / "requests", resources / "limits")
+def _requests(container: Field) -> list[Fraction]:
+    return _amounts(container.at("resources.requests"), container.at("resources.limits"))
 
 
 def _amounts(*fields: Field) -> list[Fraction]:
-    """Return GPUs, thousandths of a core and MiB, each of the first field that states it."""
+    """Return GPUs, thousandths of a core and MiB, by the first field that states them."""
 
     def amount(name: str) -> Fraction:
         stated = next(filter(None, (field / name for field in fields)), None)
@@ -81,5 +80,5 @@ def _resources(
 ) -> Resources:
     gpus, millicores, mebibytes = map(rounded, amounts)
     if max(gpus, millicores, mebibytes) > _MAX_AMOUNT:
-        field.fail(f"GPUs, thousandths of a core and MiB must be at most {_MAX_AMOUNT} each")
+        field.fail(f"GPUs, thousandths of a core and MiB must be at most {_MAX_AMOUNT}")
     return Resources(gpus=gpus, cpu_millicores=millicores, memory_mib=mebibytes)

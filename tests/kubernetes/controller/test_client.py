@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,8 @@ import yaml
 from lightkube.core.client import Client
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.client import (
+from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
+from metronome_opt.kubernetes.controller.client import (
     CLAIMS,
     NODES,
     PODS,
@@ -30,9 +30,8 @@ from metronome_opt.kubernetes.client import (
     delete,
     listed,
 )
-from metronome_opt.kubernetes.controller.claims import Assignment, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"
@@ -244,26 +243,6 @@ def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Clie
         "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
         "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "schedulingGates": None},
     }
-
-
-@pytest.mark.parametrize(
-    ("reply", "refused"),
-    [
-        (Reply(200, {"major": "1", "minor": "20"}), True),
-        (Reply(200, {"major": "1", "minor": "27+"}), False),
-        (Reply(200, {"major": "2", "minor": "0"}), False),
-        (Reply(200, {"major": "", "minor": ""}), False),
-        (Reply(404, "<html>", "text/html"), False),
-    ],
-)
-def test_controller_refuses_a_release_without_scheduling_gates(
-    reply: Reply, refused: bool, server: Server, client: Client
-) -> None:
-    server.replies = [reply]
-    words = f"^{server.url}: pods of Kubernetes 1.20 have no scheduling gates; .* 1.27 or later$"
-    with pytest.raises(ClusterError, match=words) if refused else nullcontext():
-        LiveCluster(client).check_release()
-    assert [request.path for request in server.requests] == ["/version"]
 
 
 # ------------------------------------------------------------------ credential plugins

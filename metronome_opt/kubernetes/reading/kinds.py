@@ -1,4 +1,4 @@
-"""Kinds of Kubernetes objects that are read; of each kind of workload all that this package knows.
+"""Kinds of Kubernetes objects that are read, and all that this package knows of workloads.
 
 Import, `inject` and the controller ask these records: a kind of workload is added by one of them.
 """
@@ -10,21 +10,21 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from metronome_opt.kubernetes.fields import Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.resources import needs_of
-from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, replace_item
+from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.nodes import Resources
 
 TRAFFIC_SOURCES = ("model", "traffic")
-"""Annotations that say what a workload sends."""
+"""Annotations that state the traffic of a workload."""
 
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
 APP_GROUP = "AppGroup"
 
 OF_JOBS = {(POD_GROUP, "scheduling.k8s.io"), (CLAIM, DEFAULT_GROUP)}
-"""Kinds and groups of what only jobs have, beside workloads."""
+"""Kinds and groups of objects that only jobs have, beside workloads."""
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
 
@@ -46,11 +46,11 @@ class PodTemplate:
     title: str
     names: list[str]
     template: Field
-    stem: str | None = None  # where their names differ by random characters alone
+    stem: str | None = None  # where their names differ only by random characters
 
     @cached_property
     def needs(self) -> Resources:
-        """Resources that each of the pods needs."""
+        """Resources that a pod needs."""
         return needs_of(self.template / "spec")
 
 
@@ -59,13 +59,13 @@ class WorkloadKind(ObjectKind):
     """A kind of training jobs."""
 
     _: KW_ONLY
-    # Yields the pod templates of a workload, with the names of their pods.
+    # Returns the pod templates of a workload, with the names of their pods.
     pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
-    phases: tuple[str, ...] = ()  # where it states that it is done, beside its conditions
+    phases: tuple[str, ...] = ()  # fields that state that it is done, beside its conditions
     job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
-    # to which `inject` writes, and what has their environment.
+    # to which `inject` writes, and the mapping that has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
 
 
@@ -74,19 +74,19 @@ KINDS: dict[tuple[str, str], ObjectKind] = {}
 
 
 def register(*kinds: ObjectKind) -> None:
-    """Let objects of some kinds be read."""
-    KINDS.update({(each.kind, each.group): each for each in kinds})
+    """Add kinds to the kinds that are read."""
+    KINDS.update({(kind.kind, kind.group): kind for kind in kinds})
 
 
 def workload_kinds() -> list[WorkloadKind]:
-    """Return the kinds of workload; those that others are made of come last."""
-    return [each for each in KINDS.values() if isinstance(each, WorkloadKind)]
+    """Return the kinds of workload; a kind that others are made of comes last."""
+    return [kind for kind in KINDS.values() if isinstance(kind, WorkloadKind)]
 
 
 def kind_of(workload: KubernetesObject) -> WorkloadKind:
     """Return the record of a workload's kind."""
     kind = KINDS[workload.kind, workload.group]
-    assert isinstance(kind, WorkloadKind)  # noqa: S101 (what else makes no pods)
+    assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
     return kind
 
 
@@ -97,10 +97,10 @@ def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
 
 
 def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate:
-    """Return the pods of a Job; `default` is its mode of completion if it does not say."""
-    alike = (spec / "completionMode").text(default) != "Indexed"
+    """Return the pods of a Job; `default` is its mode of completion unless it states one."""
+    is_indexed = (spec / "completionMode").text(default) == "Indexed"
     names = [f"{job}-{index}" for index in range(_parallel(spec))]
-    return PodTemplate(title, names, spec / "template", job if alike else None)
+    return PodTemplate(title, names, spec / "template", None if is_indexed else job)
 
 
 def _count(field: Field) -> int:
@@ -108,7 +108,7 @@ def _count(field: Field) -> int:
 
 
 def _parallel(spec: Field) -> int:
-    """Return how many pods of a Job run at a time."""
+    """Return the number of pods of a Job that run at a time."""
     at_once = _count(spec / "parallelism")
     return min(at_once, (spec / "completions").integer(0, at_once))
 
@@ -129,7 +129,7 @@ def _of_mpi_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 
 def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    """Yield the nodes of a TrainJob, as far as it does not leave them to its runtime."""
+    """Yield the nodes of a TrainJob, unless it leaves them to its runtime."""
     trainer = workload.at("spec.trainer")
     nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
     missing = [field for field in (nodes, resources) if not field]
@@ -143,7 +143,7 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 
 def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
-    """Patch the runtime of a TrainJob, whose pods it does not have itself."""
+    """Patch the runtime of a TrainJob, which holds the templates of its pods."""
     trainer = workload.at("spec.trainer")
     nodes = (trainer / "numNodes").integer(1)
     template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
@@ -192,7 +192,7 @@ register(
     ObjectKind(POD_GROUP, "scheduling.k8s.io", ("v1alpha2", "v1alpha3", "v1beta1")),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
-    # Pods also have the labels of the objects that theirs is made of, so that these come last.
+    # Pods also have the labels of the objects that their workload makes, so that these come last.
     WorkloadKind(
         "JobSet",
         "jobset.x-k8s.io",

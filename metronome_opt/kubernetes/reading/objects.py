@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.kinds import KINDS, OF_JOBS, workload_kinds
-from metronome_opt.kubernetes.names import DEFAULT_NAMESPACE
-from metronome_opt.kubernetes.pods import Pod
+from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import KINDS, OF_JOBS, workload_kinds
+from metronome_opt.kubernetes.reading.pods import Pod
 
 _MAX_KIND = 63  # characters
 
@@ -21,41 +21,40 @@ class Objects:
 
     Attributes
     ----------
-    passed
-        How many objects were passed over, by kind.
+    ignored
+        Numbers of objects that are not read, by kind.
     """
 
     def __init__(self) -> None:
-        self.passed: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
         self._objects: dict[tuple[str, ...], KubernetesObject] = {}
 
     def of(self, kind: str, group: str | None = None) -> list[KubernetesObject]:
         """Return the objects of a kind by namespace and name; of one group if it is given."""
         return sorted(
             (
-                each
-                for each in self._objects.values()
-                if each.kind == kind and group in (None, each.group)
+                item
+                for item in self._objects.values()
+                if item.kind == kind and group in (None, item.group)
             ),
-            key=lambda each: each.key,
+            key=lambda item: item.key,
         )
 
     def pods(self) -> list[Pod]:
         """Return the pods that have not ended."""
-        pods = (each for each in self.of("Pod") if isinstance(each, Pod))
-        return [pod for pod in pods if not pod.is_over]
+        return [pod for pod in self.of("Pod") if isinstance(pod, Pod) and not pod.is_over]
 
     def workloads(self) -> Iterator[KubernetesObject]:
         """Yield the workloads, kind by kind."""
-        for each in workload_kinds():
-            yield from self.of(each.kind, each.group)
+        for kind in workload_kinds():
+            yield from self.of(kind.kind, kind.group)
 
     @property
     def are_of_jobs(self) -> bool:
         """Whether there are workloads, gangs or claims."""
-        kinds = {*((each.kind, each.group) for each in workload_kinds()), *OF_JOBS}
+        kinds = {*((kind.kind, kind.group) for kind in workload_kinds()), *OF_JOBS}
         objects = self._objects.values()
-        stated = any((each.kind, each.group) in kinds for each in objects)
+        stated = any((item.kind, item.group) in kinds for item in objects)
         return stated or any(pod.gang for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
@@ -64,14 +63,14 @@ class Objects:
         Parameters
         ----------
         documents
-            Each with where it stands; a list counts as the objects in it. One that names no
-            namespace is in ``default``.
+            Documents with their locations; a list counts as the objects in it. An object without
+            a namespace is in ``default``.
 
         Raises
         ------
         InputError
-            If an object has no name, is of a version that is not known, or contradicts another one
-            of the same name.
+            If an object has no name, is of an unknown version, or contradicts another object of its
+            name.
         """
         faults = Faults()
         for where, document in documents:
@@ -83,13 +82,13 @@ class Objects:
     def _add(self, where: str, document: Any) -> None:
         root = Field(document, where)
         if not (root / "kind") or not (root / "apiVersion"):
-            self.passed["no Kubernetes object"] += 1
+            self.ignored["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text(longest=_MAX_KIND)
         group, slash, version = (root / "apiVersion").text().rpartition("/")
         known = KINDS.get((kind, group))
         if known is None:
-            self.passed[f"{kind} ({group})" if slash else kind] += 1
+            self.ignored[f"{kind} ({group})" if slash else kind] += 1
             return
         name = root.at("metadata.name").text()
         scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if known.namespaced else ""
@@ -104,18 +103,18 @@ class Objects:
 
 
 def _stated(item: KubernetesObject) -> dict[str, Any]:
-    """Return an object without what a cluster writes into it."""
+    """Return an object without the fields that a cluster writes."""
     return {name: item.value[name] for name in item.value if name not in ("metadata", "status")}
 
 
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the objects of a list one by one, anything else as it is."""
+    """Yield the objects of a list, or a document that is no list."""
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list) or not str(document.get("kind")).endswith("List"):
         yield where, document
         return
     stated = {}
-    if document["kind"] != "List":  # items of a NodeList, say, leave out what it says already
+    if document["kind"] != "List":  # items of a NodeList, say, do not repeat its kind
         kind = document["kind"].removesuffix("List")
         stated = {"apiVersion": document.get("apiVersion"), "kind": kind}
     for index, item in enumerate(items):

@@ -1,3 +1,5 @@
+"""Quantities are read by the grammar of Kubernetes, exactly, and written in canonical form."""
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.quantities import parse_quantity, quantity
+from metronome_opt.kubernetes.claims.quantities import parse_quantity, quantity
 
 LARGEST = (2**63 - 1) // 10**6
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -26,8 +25,8 @@ from metronome_opt.errors import (
     quote,
     sanitize,
 )
-from metronome_opt.kubernetes.names import DEFAULT_GROUP, MANAGER
-from metronome_opt.kubernetes.schemas import CAPACITY, CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER
+from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION, Manifest
 
 try:
     import httpx2
@@ -110,18 +109,6 @@ def server_of(client: Client) -> str:
     return str(url.copy_with(username=None, password=None)).rstrip("/")
 
 
-def release(client: Client) -> tuple[int, int]:
-    """Return the release of the server, such as (1, 36)."""
-    http = client._client._client
-    with asking(client):
-        answer = http.get("/version").raise_for_status().json()
-        # Some distributions write "27+".
-        major, minor = (re.match(r"\d+", answer[part]) for part in ("major", "minor"))
-        if major is None or minor is None:
-            raise ValueError
-        return int(major[0]), int(minor[0])
-
-
 @contextmanager
 def asking(client: Client) -> Iterator[None]:
     """Raise a ClusterError for whatever goes wrong with a request of the client."""
@@ -186,7 +173,7 @@ def delete(
     client: Client, resource: Resource, name: str, namespace: str | None, uid: str | None = None
 ) -> None:
     """Delete an object if it is there; with `uid` that one and none that was made since."""
-    # lightkube's own `delete` cannot say which object of a name is meant.
+    # lightkube's own `delete` has no preconditions.
     generic = client._client
     request = generic.prepare_request("delete", resource, name=name, namespace=namespace)
     if uid is not None:

@@ -1,3 +1,5 @@
+"""Names of objects are RFC 1123 labels, distinct, and independent of other names."""
+
 from __future__ import annotations
 
 import re
@@ -7,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.names import Naming, labels
+from metronome_opt.kubernetes.claims.names import Naming, labels
 from metronome_opt.scenario.deployment import Deployment, Task
-from tests.kubernetes.example import cluster_of
+from tests.kubernetes.claims.example import cluster_of
 
 RFC_1123_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metronome_opt.errors import InputError, error_context
-from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations
-from metronome_opt.kubernetes.resources import neediest
+from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, Gang, request
 from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.nodes import Resources

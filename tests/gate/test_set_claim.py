@@ -103,12 +103,12 @@ def test_gating_changes_between_iterations() -> None:
     slots, none = claim(0, 100, 0, 50), Claim(0, 100 * MS, (0, 50 * MS), gated=False)
     gate = clock.gate(slots)
     assert began_ms(run(clock, gate, 5, 0)) == [0]
-    gate.follow(none)
+    gate.set_claim(none)
     (second,) = run(clock, gate, 5, 5)
     assert (second.began / MS, second.phase, second.late_ns) == (50, 1, 0)
     (first,) = run(clock, gate, 5, 5)
     assert (first.began / MS, first.phase, first.late_ns) == (60, 0, None)
-    gate.follow(slots)
+    gate.set_claim(slots)
     (second,) = run(clock, gate, 5, 5)
     assert (second.began / MS, second.phase, second.late_ns) == (70, 1, None)
     # Ready at 80, the next slot is 100, less than a quarter of a period later.
@@ -123,13 +123,13 @@ def test_clock_set_causes_no_stall(jump: int, caplog: pytest.LogCaptureFixture) 
     clock.set_by += jump * MS
     (at_once,) = run(clock, gate, 10, 80)
     assert at_once.waited_ns == 0
-    assert at_once.slot_at is None
+    assert at_once.window_at is None
     after = run(clock, gate, 10, *[80] * STEPS)
     begun = began_ms([*before, at_once, *after])
     assert max(lengths_ms(begun)) <= PERIOD * (1 + STALL) + 10  # the 10 that it was early
     assert (begun[-1] + clock.set_by / MS - 20) % PERIOD == 0
     assert warnings(caplog) == [
-        "the clock was set by more than the cushion; slots are taken up step by step"
+        "the clock was set by more than the cushion; windows are taken up step by step"
     ]
 
 

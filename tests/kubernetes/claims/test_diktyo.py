@@ -6,7 +6,7 @@ import pytest
 
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario.deployment import Deployment, Task
-from tests.kubernetes.example import cluster_of, two_jobs
+from tests.kubernetes.claims.example import cluster_of, two_jobs
 
 
 @pytest.mark.parametrize("count", [1, 2, 11])

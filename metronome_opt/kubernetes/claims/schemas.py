@@ -20,5 +20,5 @@ CAPACITY = "STBandwidthCapacity"
 
 def read_shipped(name: str) -> list[Any]:
     """Return the documents of a YAML file that is shipped beside this module."""
-    text = files("metronome_opt.kubernetes").joinpath(name).read_text(encoding="utf-8")
+    text = files("metronome_opt.kubernetes.claims").joinpath(name).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.kubernetes.files import dump_objects
+from metronome_opt.kubernetes.claims.files import dump_objects
 from tests.tiers import examples
 
 PRINTABLE = st.text(alphabet=st.characters(exclude_categories=["C", "Z"]), max_size=150)

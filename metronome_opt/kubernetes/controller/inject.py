@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.fields import Faults, Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.kinds import kind_of
-from metronome_opt.kubernetes.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.objects import Objects
-from metronome_opt.kubernetes.pods import SCHEDULING_GATE
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.schemas import Manifest
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge
-from metronome_opt.kubernetes.schemas import Manifest
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, replace_item
+from metronome_opt.kubernetes.reading.kinds import kind_of
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 
 FOLDER = "/etc/metronome"
 """The folder in which a container has its slots, and sees them change."""

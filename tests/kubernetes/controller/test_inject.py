@@ -12,10 +12,10 @@ import yaml
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.files import read_manifests
-from metronome_opt.kubernetes.inject import inject
-from metronome_opt.kubernetes.objects import Objects
+from metronome_opt.kubernetes.claims.files import read_manifests
+from metronome_opt.kubernetes.controller.inject import inject
 from metronome_opt.kubernetes.reading.machines import ImportOptions
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, job, template, train_job
 from tests.transcripts import ROOT

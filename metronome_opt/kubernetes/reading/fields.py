@@ -1,4 +1,4 @@
-"""Values of Kubernetes objects that know their place, for messages of one line."""
+"""Values of Kubernetes objects that know their location, for messages of one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from metronome_opt.errors import InputError, format_path, quote
-from metronome_opt.kubernetes.quantities import parse_quantity
+from metronome_opt.kubernetes.claims.quantities import parse_quantity
 
 _MAX_INTEGER = 2**63 - 1  # integers of Kubernetes have 64 bits
 _MAX_NAME = 253  # characters
@@ -18,24 +18,24 @@ _MAX_NAME = 253  # characters
 
 @dataclass(frozen=True)
 class Field:
-    """A value and where it stands."""
+    """A value and its location."""
 
-    value: Any  # None if nothing is there, which to Kubernetes is the same as null
+    value: Any  # None if it is missing, which Kubernetes does not tell from null
     where: str  # the object: its file, kind and name
-    path: tuple[str | int, ...] = ()  # the place in the object
+    path: tuple[str | int, ...] = ()  # the location in the object
 
     def __bool__(self) -> bool:
-        """Return whether anything is there."""
+        """Return True if there is a value."""
         return self.value is not None
 
     def __truediv__(self, name: str) -> Field:
-        """Return a field of this mapping; an empty one if it is not there."""
+        """Return a field of this mapping; an empty one if it is missing."""
         return Field(self._mapping().get(name), self.where, (*self.path, name))
 
     def at(self, path: str) -> Field:
         """Return the field at a path of names with dots between them."""
         names, value = path.split("."), self.value
-        for depth, name in enumerate(names):  # without a field for each name: pods are many
+        for depth, name in enumerate(names):  # no fields in between: pods are many
             if value is None:
                 break
             if not isinstance(value, dict):
@@ -45,16 +45,16 @@ class Field:
 
     @property
     def position(self) -> str:
-        """The object and the place in it."""
+        """The object and the location in it."""
         return f"{self.where}: {format_path(list(self.path))}" if self.path else self.where
 
     def fail(self, message: str) -> NoReturn:
-        """Refuse the value in one line: the object, the place, `message` and the value."""
+        """Refuse the value in one line: the object, the location, `message` and the value."""
         got = f", got {quote(self.value)}" if self else ""
         raise InputError(f"{self.position}: {message}{got}")
 
     def text(self, default: str | None = None, longest: int = _MAX_NAME) -> str:
-        """Return a name or a word; refuse what is missing if there is no default."""
+        """Return a name or a word; refuse a missing one without a default."""
         if not self:
             return self.fail("missing") if default is None else default
         if not isinstance(self.value, str) or not self.value:
@@ -64,7 +64,7 @@ class Field:
         return self.value
 
     def integer(self, minimum: int, default: int | None = None, maximum: int = _MAX_INTEGER) -> int:
-        """Return an integer of a range; refuse what is missing if there is no default."""
+        """Return an integer of a range; refuse a missing one without a default."""
         if not self:
             return self.fail("missing") if default is None else default
         if isinstance(self.value, bool) or not isinstance(self.value, int):
@@ -97,10 +97,6 @@ class Field:
             for index, value in enumerate(self.value or ())
         ]
 
-    def fields(self) -> Iterator[tuple[str, Field]]:
-        """Yield the fields of a mapping by name; none if it is missing."""
-        return ((name, self / name) for name in self._mapping())
-
     def texts(self) -> Mapping[str, str]:
         """Return a mapping of text to text, as labels and annotations are."""
         for name, value in self._mapping().items():
@@ -116,7 +112,7 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesObject(Field):
-    """An object; that of a kind without namespaces has an empty one."""
+    """An object; its namespace is empty if its kind has none."""
 
     kind: str
     group: str
@@ -130,7 +126,7 @@ class KubernetesObject(Field):
 
     @property
     def title(self) -> str:
-        """Its kind, namespace and name, as messages have them."""
+        """Its kind, namespace and name, for messages."""
         return f"{self.kind} {self.namespace}{'/' if self.namespace else ''}{self.name}"
 
     @cached_property
@@ -153,7 +149,7 @@ class KubernetesObject(Field):
 
 
 class Faults:
-    """Faults of several objects, to be refused together."""
+    """Faults of several objects, which are refused together."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -167,12 +163,13 @@ class Faults:
             self._lines += error.lines
 
     def refuse(self) -> None:
-        """Raise an `InputError` of all of them, if there are any."""
+        """Raise an `InputError` of all faults, if there are any."""
         if self._lines:
             raise InputError(self._lines[0], self._lines[1:])
 
 
 def replace_item(mapping: Field, name: str, item: Mapping[str, Any], key: str = "name") -> None:
-    """Add an item to a list of a mapping, in place of one with the same `key`."""
-    others = [each.value for each in (mapping / name).items() if (each / key).value != item[key]]
+    """Add an item to a list of a mapping, in place of an item with an equal `key`."""
+    items = (mapping / name).items()
+    others = [other.value for other in items if (other / key).value != item[key]]
     mapping.value[name] = [*others, dict(item)]

@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes import export_claims
-from tests.kubernetes.example import cluster_of, two_jobs
+from tests.kubernetes.claims.example import cluster_of, two_jobs
 from tests.tiers import THOROUGH
 
 CALLS = ("mkdir", "open", "chmod", "replace", "unlink")

@@ -1,0 +1,1 @@
+"""Objects of Kubernetes for schedules, as manifests in a folder."""
