@@ -66,7 +66,7 @@ class WindowTracker:
     begins whose number since the epoch is a multiple of `RETRY`, or a later one. It takes the first
     slot there that it is not late for. Jobs of one period so come back together. An iteration that
     is late by more than a period comes after a pause, such as a checkpoint, and takes the next
-    slot. These are the rules of `metronome_opt.engine.fluid.slots` for paced jobs that yield.
+    slot. These are the rules of `metronome_opt.engine.fluid.windows` for paced jobs.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ class _Simulation:
         start = max(self._engine.now, order.start_ms)
         links = self._state.running[index].placement.links
         self._engine.classify(index, order.traffic_class)
-        self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
+        self._engine.start_job(index, links, at=start, pattern=pattern, windows=order.slot)
 
     def _settle(self, index: int) -> IterationProfile:
         """Take down where a job now is; return its iteration there."""
@@ -270,11 +270,11 @@ class _Simulation:
         return alone
 
     def _redirect(self, order: JobInstruction) -> None:
-        expected = self._engine.will_start(order.index)
+        expected = self._engine.planned_start(order.index)
         if order.slot is not None and order.start_ms > expected:
             self._engine.count_rephasing(order.index)
         self._engine.classify(order.index, order.traffic_class)
-        self._engine.assign(order.index, order.slot, order.start_ms)
+        self._engine.set_windows(order.index, order.slot, order.start_ms)
 
     def _leave(self, index: int) -> RunningJob:
         self._facts[index]["end_s"] = self._engine.now / 1000
@@ -348,8 +348,11 @@ def simulate_schedule(
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
-        engine.enter(
-            index, job.links, at=start, slot=WindowSchedule(period_ms=period) if enforce else None
+        engine.start_job(
+            index,
+            job.links,
+            at=start,
+            windows=WindowSchedule(period_ms=period) if enforce else None,
         )
         alone = float(alone_ms(instance, job))
         facts.append(

@@ -224,9 +224,9 @@ class SimState:
             self.users[link].remove(index)
         return placed
 
-    def can_start(self, index: int) -> float:
+    def earliest_start(self, index: int) -> float:
         """Return when a job could begin its next iteration, in ms."""
-        return max(self.now, self.engine.can_start(index))
+        return max(self.now, self.engine.earliest_start(index))
 
     def left_ms(self, index: int) -> float:
         """Return the remaining time of a job without delays."""

@@ -57,7 +57,7 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     ppm, jobs = 1000.0, 200
     engine = running(
         *[IterationProfile.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
-        slots=[WindowSchedule(110.0, cushion_ms=9.0)] * jobs,
+        windows=[WindowSchedule(110.0, tolerance_ms=9.0)] * jobs,
         iterations=21,
         capacity=100 * jobs,
         conditions=Conditions(drift_ppm=ppm),

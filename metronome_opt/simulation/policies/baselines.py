@@ -10,7 +10,7 @@ from metronome_opt.allocation.candidates import network_cost
 from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.engine.conditions import Growth
-from metronome_opt.engine.jobs import LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.scenario.cluster import Routing
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulation.policies.common_periods import ContentionGroup
@@ -222,7 +222,9 @@ class Cassini(SpreadPolicy):
         orders = []
         for members in state.changed(came, left):
             shifted = _shift(state, ContentionGroup.of(state, members))
-            orders += [shifted.get(i, JobInstruction(i, None, state.can_start(i))) for i in members]
+            orders += [
+                shifted.get(i, JobInstruction(i, None, state.earliest_start(i))) for i in members
+            ]
         return orders
 
 
@@ -240,7 +242,7 @@ def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, JobInst
     starts = rivals.starts([shifts[job.name] for job in jobs])
     for member, job, start in zip(rivals.members, jobs, starts, strict=True):
         period_ms = float(job.period * rivals.instance.slot_ms)
-        slot = WindowSchedule(period_ms, float(_DRIFT * period_ms), LatePolicy.HOLD, group)
+        slot = WindowSchedule(period_ms, float(_DRIFT * period_ms), group)
         orders[member] = JobInstruction(member, slot, start)
     return orders
 

@@ -147,7 +147,7 @@ class ContentionGroup:
         if len(chosen) < 2:
             return None
         instance = group_instance(state, {index: periods[index] for index in chosen}, links)
-        ready = tuple(state.can_start(index) for index in chosen)
+        ready = tuple(state.earliest_start(index) for index in chosen)
         return cls(instance, tuple(chosen), ready, state.now)
 
     def starts(self, offsets: Sequence[int]) -> list[float]:

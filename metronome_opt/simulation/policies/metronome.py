@@ -28,7 +28,7 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulation.policies.baselines import SpreadPolicy
@@ -182,7 +182,7 @@ class Metronome(SpreadPolicy):
             traffic_class = plan.classes.get(name, 0)
             if group.keeps(plan, index):
                 continue
-            slot, start = None, state.can_start(index)
+            slot, start = None, state.earliest_start(index)
             self._windows.pop(index, None)
             self._classes[index] = traffic_class
             if period is not None:
@@ -190,8 +190,7 @@ class Metronome(SpreadPolicy):
                 self._windows[index] = period, start
                 slot = WindowSchedule(
                     period_ms=float(period * SLOT_MS),
-                    cushion_ms=FIRST_CUSHION * period * SLOT_MS,
-                    lateness=LatePolicy.YIELD,
+                    tolerance_ms=FIRST_CUSHION * period * SLOT_MS,
                     bursts_ms=group.bursts_ms(index),
                 )
             yield JobInstruction(index, slot, start, traffic_class)
@@ -247,7 +246,8 @@ class _Group:
         if any(job.jitter for job in instance.jobs):
             return instance
         ready = {
-            str(i): round((self.state.can_start(i) - self.state.now) / SLOT_MS) for i in periods
+            str(i): round((self.state.earliest_start(i) - self.state.now) / SLOT_MS)
+            for i in periods
         }
         return instance.replace(
             jobs=tuple(
@@ -289,7 +289,7 @@ class _Group:
         periods = [float(plan.periods[str(index)] * SLOT_MS) for index in gated]
         waits = []
         for index in gated:
-            name, ready = str(index), self.state.can_start(index) - self.state.now
+            name, ready = str(index), self.state.earliest_start(index) - self.state.now
             if self.present.periods.get(name) == plan.periods[name]:
                 ready = float(self.present.offsets[name] * SLOT_MS)
             waits.append(plan.offsets[name] * SLOT_MS - ready)
@@ -311,7 +311,7 @@ class _Group:
 
     def start_ms(self, index: int, offset: int, period: int) -> float:
         """Return when a job begins its next iteration in its window."""
-        ready = self.state.can_start(index)
+        ready = self.state.earliest_start(index)
         wait = (self.state.now + offset * SLOT_MS - ready) % (period * SLOT_MS)
         return ready + wait
 
@@ -327,5 +327,7 @@ class _Group:
         for number, index in enumerate(self.members):
             if not self.keeps(plan, index) and str(index) in plan.periods:
                 period, offset = plan.periods[str(index)], plan.offsets[str(index)]
-                waits[number] = self.start_ms(index, offset, period) - self.state.can_start(index)
+                waits[number] = self.start_ms(index, offset, period) - self.state.earliest_start(
+                    index
+                )
         return waits / max(1.0, min(self.state.left_ms(index) for index in self.members))

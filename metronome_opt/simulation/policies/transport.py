@@ -100,7 +100,8 @@ class Crux(Nearest):
         levels = divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
         classes = dict(zip(ranked, (self._levels - 1 - level for level in levels), strict=True))
         return [
-            JobInstruction(i, None, state.can_start(i), classes.get(i, 0)) for i in state.running
+            JobInstruction(i, None, state.earliest_start(i), classes.get(i, 0))
+            for i in state.running
         ]
 
 
@@ -142,7 +143,7 @@ def _used(first: IterationProfile, second: IterationProfile) -> tuple[float, flo
     jobs = [EngineJob("first", first, traffic_class=1), EngineJob("second", second)]
     engine = Engine({"link": 1.0}, jobs)
     for index in range(2):
-        engine.enter(index, {"link": 1})
+        engine.start_job(index, {"link": 1})
     engine.run(_ITERATIONS * (first.alone_ms + second.alone_ms))
     settled = [times[times.size // 2 :] for times in map(engine.times, range(2))]
     first_ms, second_ms = (float(times.mean()) if times.size else math.inf for times in settled)
