@@ -76,16 +76,16 @@ class Crux(Nearest):
     def plan(
         self,
         state: SimState,
-        came: Sequence[int],  # noqa: ARG002
-        left: Sequence[RunningJob],  # noqa: ARG002
+        arrived: Sequence[int],  # noqa: ARG002
+        departed: Sequence[RunningJob],  # noqa: ARG002
     ) -> list[JobInstruction]:
-        """Classify all jobs anew."""
+        """Return the traffic classes of all jobs."""
         traffic = {index: _on_slowest_link(state, index) for index in state.running}
         if not traffic:
             return []
         most = max(traffic.values(), key=_sending)
         intensity = {
-            index: state.running[index].job.work.gpus * float(sum(alone.compute) / sending)
+            index: state.running[index].job.spec.gpus * float(sum(alone.compute) / sending)
             for index, alone in traffic.items()
             if (sending := _sending(alone))
         }
@@ -100,8 +100,7 @@ class Crux(Nearest):
         levels = divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
         classes = dict(zip(ranked, (self._levels - 1 - level for level in levels), strict=True))
         return [
-            JobInstruction(i, None, state.earliest_start(i), classes.get(i, 0))
-            for i in state.running
+            JobInstruction(index, traffic_class=classes.get(index, 0)) for index in state.running
         ]
 
 
