@@ -48,7 +48,7 @@ def simulate(
         typer.Option(
             metavar="FILE",
             help="Arrivals as they were, in place of the jobs of SCENARIO: a trace with the "
-            "columns of Muri, Sia or Philly; seeds take one window of it after the other. "
+            "columns of Muri or Sia; seeds take one window of it after the other. "
             "Studies such as muri and sia say how many jobs, and how much faster time passes.",
             show_default="none",
         ),
