@@ -136,5 +136,5 @@ def _unshifted(instance: Instance) -> Engine:
         {link.name: link.capacity for link in instance.links}, EngineJob.of_instance(instance)
     )
     for index, job in enumerate(instance.jobs):
-        engine.enter(index, job.links, at=float(job.ready * instance.slot_ms))
+        engine.start_job(index, job.links, at=float(job.ready * instance.slot_ms))
     return engine

@@ -12,7 +12,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Sharing
 
 
@@ -89,16 +89,15 @@ def play_case(
     held, slots = {}, slots_of(mode, planned)
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
         begin = begins[job.name]
-        engine.enter(index, job.links, at=float(begin))
+        engine.start_job(index, job.links, at=float(begin))
         if job.name in slots.offsets:
             slot = WindowSchedule(
                 period_ms=float(slots.periods[job.name]),
-                cushion_ms=float(CUSHION_MS),
-                lateness=LatePolicy.YIELD,
+                tolerance_ms=float(CUSHION_MS),
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
             first = _first_slot(begin, slots.offsets[job.name], slot)
-            engine.assign(index, slot, first)
+            engine.set_windows(index, slot, first)
             held[index] = max(0.0, first - begin)  # it may be late by a cushion
     _run_to_the_end(engine, case)
     times = {job.name: engine.times(index) for index, job in enumerate(instance.jobs)}
@@ -127,7 +126,8 @@ def _bursts(engine: Engine) -> dict[str, tuple[tuple[float, float], ...]]:
 
 def _first_slot(begin: int, offset: int, slot: WindowSchedule) -> float:
     """Return the planned beginning of the first iteration, for which nobody is late."""
-    return offset + math.ceil((begin - slot.cushion_ms - offset) / slot.period_ms) * slot.period_ms
+    missed = math.ceil((begin - slot.tolerance_ms - offset) / slot.period_ms)
+    return offset + missed * slot.period_ms
 
 
 def _run_to_the_end(engine: Engine, case: Case) -> None:

@@ -117,11 +117,11 @@ class PairLosses:
                 {"link": capacity}, runners, sharing=network, conditions=conditions, seed=seed
             )
             for index, (_, flows, _) in enumerate(pair):
-                engine.enter(index, {"link": flows}, at=index * start * longer)
+                engine.start_job(index, {"link": flows}, at=index * start * longer)
             engine.run(_WARM_UP * longer)
-            before, ended = engine.ended()
+            before, ended = engine.iteration_totals()
             engine.run((_WARM_UP + _PERIODS) * longer)
-            spent, count = engine.ended()
+            spent, count = engine.iteration_totals()
             for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
                 slower[index] += max(0.0, time / alone[index] - 1) / len(_STARTS)
         return slower[0], slower[1]

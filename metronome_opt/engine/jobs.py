@@ -1,14 +1,12 @@
-"""Running jobs: their iterations and slots."""
+"""Running jobs: their iterations and windows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
-from metronome_opt.engine.fluid import state
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.scenario.iteration import Iteration
 
@@ -106,13 +104,6 @@ def alone_ms(instance: Instance, job: Job) -> Fraction:
     return pattern_alone(instance, job).duration
 
 
-class LatePolicy(IntEnum):
-    """Behaviour of a late job, mostly beyond its cushion; see `kernels.fluid.slots`."""
-
-    HOLD = state.HOLD
-    YIELD = state.YIELD
-
-
 @dataclass(frozen=True)
 class EngineJob:
     """A job that may enter the engine.
@@ -153,26 +144,24 @@ class EngineJob:
 
 @dataclass(frozen=True)
 class WindowSchedule:
-    """Planned beginnings of the iterations of a job.
+    """Planned beginnings of the iterations of a job, or of its bursts.
 
     Attributes
     ----------
     period_ms
         From one beginning to the next.
-    cushion_ms
-        Deviation that does not cause re-phasing. If bursts have slots and the job yields, only the
-        deviation of its clock that does not cause a correction.
-    bursts_ms
-        When each burst is due, from the beginning of the iteration: then bursts wait for their
-        times, and iterations begin at once. Empty for iterations that wait, and bursts that do not.
-    lateness
-        Behaviour if it is late by more.
+    tolerance_ms
+        Deviation that does not cause re-phasing. Of windows of bursts: deviation of the job's clock
+        that does not cause a correction.
     group
-        Jobs of one group wait for each other if their lateness is `HOLD`.
+        Jobs of one group wait for one another if iterations have windows.
+    bursts_ms
+        When each burst is due, from the beginning of the iteration: bursts wait for their times,
+        and iterations begin at once. Empty for iterations that wait, and bursts that do not. See
+        `engine.fluid.windows`.
     """
 
     period_ms: float
-    cushion_ms: float = 0.0
-    lateness: LatePolicy = LatePolicy.HOLD
+    tolerance_ms: float = 0.0
     group: int = 0
     bursts_ms: tuple[float, ...] = ()

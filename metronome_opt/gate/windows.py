@@ -57,7 +57,7 @@ class WindowTracker:
     begins whose number since the epoch is a multiple of `RETRY`, or a later one. It takes the first
     window there that it is not late for. Jobs of one period so come back together. An iteration
     that is late by more than a period comes after a pause, such as a checkpoint, and takes the next
-    window. These are the rules of `metronome_opt.engine.fluid.slots` for paced jobs that yield.
+    window. These are the rules of `metronome_opt.engine.fluid.windows` for paced jobs.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""Lower bound of the time that jobs run, at the places where they run.
+"""Lower bound of the time that jobs run, at their placements.
 
-From one arrival or departure to the next the same jobs run at the same places. In the long run no
-link carries more than its capacity then, and two jobs that a link cannot carry at once are both in
-bursts for no more than the time that computing leaves. These constraints are linear in the progress
-of jobs, over that of a job with a network of its own, so that the greatest mean progress is the
-value of a linear program. Whatever slots, shifts and priorities do, and however computing times
-vary, jobs that did this work ran for as long at least. The bound does not know how an interval
-begins. Source: models/formulations/kept.md, "Progress".
+From one arrival or departure to the next, the jobs that run and their placements stay. In the long
+run no link carries more than its capacity then, and two jobs that a link cannot carry at once are
+both in bursts for no more than the time that computing leaves. These constraints are linear in the
+progress of jobs, relative to an isolated job, so that the greatest mean progress is the value of a
+linear program. Whatever windows, shifts and priorities do, and however computing times vary, jobs
+that did this work ran for as long at least. The bound does not know how an interval begins. Source:
+models/formulations/kept.md, "Progress".
 """
 
 from __future__ import annotations
@@ -20,39 +20,35 @@ from metronome_opt.simulation.state import RunningJob, SimState
 
 
 class TimeBound:
-    """Mean of the greatest progress over the time of all jobs that run."""
+    """Bound of the mean slowdown of the jobs that run, from one change to the next."""
 
     def __init__(self) -> None:
         self._known: dict[object, float] = {}
         self._jobs, self._progress, self._since = 0, 1.0, 0.0
         self._done = self._spent = 0.0
 
-    def change(self, state: SimState, now: float) -> None:
-        """Take over what runs from now on, in ms."""
-        spent = self._jobs * (now - self._since)
+    def change(self, state: SimState) -> None:
+        """Count the time until now, and record the jobs that run from now on."""
+        spent = self._jobs * (state.now - self._since)
         self._done, self._spent = self._done + spent * self._progress, self._spent + spent
-        self._jobs, self._since = len(state.running), now
-        self._progress = self._greatest(state)
-
-    @property
-    def mean(self) -> float | None:
-        """How many times as long jobs run at least as on networks of their own, until the change.
-
-        The time of all jobs together, over what their iterations take alone; None if no job ran.
-        """
-        return self._spent / self._done if self._spent else None
-
-    def _greatest(self, state: SimState) -> float:
-        """Return the greatest mean progress of the jobs that run."""
+        self._jobs, self._since = len(state.running), state.now
         running = list(state.running.values())
         key = tuple(sorted((each.job.index, each.placement.nodes) for each in running))
         if key not in self._known:
-            self._known[key] = _greatest_progress(running, state) if running else 1.0
-        return self._known[key]
+            self._known[key] = _max_progress(running, state) if running else 1.0
+        self._progress = self._known[key]
+
+    @property
+    def mean(self) -> float | None:
+        """Least time that all jobs run together, over that of their isolated iterations.
+
+        Until the last change; None if no job ran.
+        """
+        return self._spent / self._done if self._spent else None
 
 
-def _greatest_progress(running: Sequence[RunningJob], state: SimState) -> float:
-    """Return the value of the linear program, over the number of jobs."""
+def _max_progress(running: Sequence[RunningJob], state: SimState) -> float:
+    """Return the greatest mean progress of jobs, by the linear program."""
     from scipy.optimize import linprog
 
     alone = [each.pattern.alone_ms for each in running]
@@ -73,7 +69,7 @@ def _greatest_progress(running: Sequence[RunningJob], state: SimState) -> float:
 def _constraints(
     running: Sequence[RunningJob], state: SimState
 ) -> Iterator[tuple[tuple[int, float], ...]]:
-    """Yield shares of jobs, by their indices: times progress they add up to no more than 1."""
+    """Yield shares by position of the job: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities
     positions = {each.job.index: at for at, each in enumerate(running)}
     patterns = [each.pattern for each in running]

@@ -1,4 +1,4 @@
-"""The measures of a run, as tidy tables: jobs and links."""
+"""Results of simulations, as tidy tables: jobs and links."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """Result of a simulation. Equal arguments give equal runs.
+    """Result of a simulation. Equal arguments give equal results.
 
     Attributes
     ----------
     jobs
         One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (its shortest
-        iteration in the empty cluster), alone_ms (an iteration alone, in its last placement),
+        iteration in the empty cluster), alone_ms (its isolated iteration in its last placement),
         iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks. NaN
         where unknown.
     links
@@ -30,15 +30,16 @@ class SimulationResult:
         links, which then carry more than they can), used_s (with at least one job placed across
         it).
     trace
-        Of the watched links: time_ms, link, job, rate_mbps (of all flows of the job there, from
-        then on).
+        Rates on the watched links: time_ms, link, job, rate_mbps (of all flows of the job there,
+        from then on).
     makespan_s
         Departure of the last job, or the horizon.
     events
         Number of events.
     bound
-        Lower bound, at the places where jobs run, of the time that all of them run together over
-        what their iterations take alone (see `simulate.bounds`); None if it was not asked for.
+        Lower bound, at the placements of the jobs, of the time that all of them run together over
+        the time that their isolated iterations take (see `simulation.bounds`); None if not asked
+        for.
     """
 
     jobs: pd.DataFrame
@@ -49,8 +50,8 @@ class SimulationResult:
     bound: float | None = None
 
 
-Facts = dict[str, Any]
-"""Facts about a job that the engine does not know, by column of `SimulationResult.jobs`."""
+JobRow = dict[str, Any]
+"""Part of a row of `SimulationResult.jobs`, by column."""
 
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
@@ -59,21 +60,29 @@ _COLUMNS = (
 )
 
 
-def make_run(
+def make_result(
     engine: Engine,
-    facts: Sequence[Facts],
+    rows: Sequence[JobRow],
     *,
     used_ms: Mapping[str, float],
     bound: float | None = None,
 ) -> SimulationResult:
     """Return the tables of a finished run.
 
-    `facts` has an entry for each runner of the engine; `used_ms` is the time in which jobs were
-    placed across a link, 0 for links that it leaves out.
+    Parameters
+    ----------
+    engine
+        The engine at the end.
+    rows
+        What the engine does not know of each of its jobs.
+    used_ms
+        The time in which jobs were placed across a link, by name; 0 if left out.
+    bound
+        As of a `SimulationResult`.
     """
     import pandas as pd
 
-    jobs = [_job_row(engine, index, fact) for index, fact in enumerate(facts)]
+    jobs = [_complete(engine, index, row) for index, row in enumerate(rows)]
     makespan = max((row["end_s"] for row in jobs), default=0.0)
     if not all(row["finished"] for row in jobs):
         makespan = engine.now / 1000
@@ -95,16 +104,16 @@ def make_run(
     )
 
 
-def _job_row(engine: Engine, index: int, fact: Facts) -> Facts:
-    shortest, longest = engine.extremes(index)
-    fact = {"start_s": math.nan, "end_s": math.nan, "moves": 0, **fact}
+def _complete(engine: Engine, index: int, row: JobRow) -> JobRow:
+    mean, shortest, longest = engine.iteration_range(index)
+    row = {"start_s": math.nan, "end_s": math.nan, "moves": 0, **row}
     return {
-        **fact,
-        "queueing_s": fact["start_s"] - fact["arrival_s"],
-        "completion_s": fact["end_s"] - fact["arrival_s"],
+        **row,
+        "queueing_s": row["start_s"] - row["arrival_s"],
+        "completion_s": row["end_s"] - row["arrival_s"],
         "iterations": engine.done(index),
-        "finished": not math.isnan(fact["end_s"]),
-        "iteration_mean_ms": engine.mean_time(index),
+        "finished": not math.isnan(row["end_s"]),
+        "iteration_mean_ms": mean,
         "iteration_min_ms": shortest,
         "iteration_max_ms": longest,
         "rephasings": engine.rephasings(index),

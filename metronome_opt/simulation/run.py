@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.bounds import TimeBound
 from metronome_opt.simulation.policies import find_policy, is_plugin
-from metronome_opt.simulation.result import Facts, SimulationResult, make_run
+from metronome_opt.simulation.result import JobRow, SimulationResult, make_result
 from metronome_opt.simulation.state import (
     JobInstruction,
     RunningJob,
@@ -40,8 +39,8 @@ def simulate(
 ) -> SimulationResult:
     """Simulate the jobs of a scenario under a policy.
 
-    Whenever a job comes or leaves, waiting jobs are considered by priority, then by arrival; each
-    that the policy places starts. A job whose nodes the scenario gives runs there.
+    Whenever a job arrives or departs, waiting jobs are considered by priority, then by arrival, and
+    the jobs that the policy places start. A job whose nodes the scenario gives runs there.
 
     Parameters
     ----------
@@ -56,12 +55,12 @@ def simulate(
     watch
         Links whose rates are traced.
     bounded
-        Whether to bound the time that jobs run at the places where they do.
+        Whether to bound the time that jobs run at their placements.
 
     Raises
     ------
     InputError
-        If a job has no number of iterations, can never run, or a link to watch is not known.
+        If a job has no number of iterations or can never run, or a link to watch is not known.
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
@@ -90,24 +89,24 @@ class _Simulation:
         if self._policy.routing is not None:
             routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
             scenario = scenario.model_copy(update={"cluster": routed})
-        self._room = FreeResources(scenario.cluster)
-        self._gpus = self._room.free_gpus
-        self._jobs = training_jobs(scenario)
+        cluster = scenario.cluster
         for link in watch:
-            if link not in scenario.cluster.capacities:
+            if link not in cluster.capacities:
                 raise InputError(f"watch: there is no link {quote(link)}")
-        sharing = conditions.sharing or scenario.cluster.network
-        between = max(1, len(scenario.cluster.links) - len(scenario.cluster.nodes))
-        ways = scenario.cluster.depth * (1 if scenario.cluster.spines == 1 else between)
+        self._jobs = training_jobs(scenario)
+        self._indices = {job.name: job.index for job in self._jobs}
+        sharing = conditions.sharing or cluster.network
+        between = max(1, len(cluster.links) - len(cluster.nodes))
+        paths = cluster.depth * (1 if cluster.spines == 1 else between)
         self._engine = Engine(
-            scenario.cluster.capacities,
+            cluster.capacities,
             [
                 EngineJob(
                     job.name,
                     job.best,
-                    job.work.priority,
+                    job.spec.priority,
                     job.iterations,
-                    job.work.workers + min(ways * job.work.workers, between),
+                    job.spec.workers + min(paths * job.spec.workers, between),
                 )
                 for job in self._jobs
             ],
@@ -118,16 +117,16 @@ class _Simulation:
             contends=self._policy.contends,
             growth=self._policy.growth,
         )
-        self._state = SimState(self._room, self._engine, sharing, conditions.jitter)
-        self._facts: list[Facts] = [
+        self._state = SimState(FreeResources(cluster), self._engine, sharing, conditions.jitter)
+        self._gpus = self._state.room.free_gpus
+        self._rows: list[JobRow] = [
             {
                 "job": job.name,
                 "model": job.model,
-                "priority": job.work.priority,
-                "workers": job.work.workers,
+                "priority": job.spec.priority,
+                "workers": job.spec.workers,
                 "ideal_ms": job.best_ms,
-                "arrival_s": 1000 * job.work.arrival_s / 1000,  # rounded as times in ms are
-                "moves": 0,
+                "arrival_s": 1000 * job.spec.arrival_s / 1000,  # rounded as times in ms are
             }
             for job in self._jobs
         ]
@@ -135,161 +134,148 @@ class _Simulation:
         self._move_cost_ms = None if cost_s is None else 1000 * cost_s
         self._queue: list[int] = []
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
-        self._used_since: dict[str, float] = {}
-        self._used: Counter[str] = Counter()
 
     def run(self) -> SimulationResult:
         """Process all arrivals and departures."""
         arrivals = sorted(
-            ((1000 * job.work.arrival_s, job.index) for job in self._jobs), reverse=True
+            ((1000 * job.spec.arrival_s, job.index) for job in self._jobs), reverse=True
         )
-        left: list[RunningJob] = []
+        departed: list[RunningJob] = []
         changed = False
-        while arrivals or self._queue or self._state.running:
-            now = self._engine.now
-            while arrivals and arrivals[-1][0] <= now:
+        state = self._state
+        while arrivals or self._queue or state.running:
+            while arrivals and arrivals[-1][0] <= state.now:
                 self._queue.append(arrivals.pop()[1])
                 changed = True
             if changed:
-                self._state.now = now
-                self._change(left)
+                self._start_jobs(departed)
                 if self._bound is not None:
-                    self._bound.change(self._state, now)
-            left, changed = [], False
-            arrival = arrivals[-1][0] if arrivals else math.inf
-            until = min(self._end_ms, arrival)
-            if self._queue and not arrivals and not self._state.running:
+                    self._bound.change(state)
+            departed, changed = [], False
+            if self._queue and not arrivals and not state.running:
                 job = self._jobs[self._queue[0]]
                 raise InputError(
-                    f"jobs[{job.index}]: {job.name} finds no room even in an empty cluster; "
-                    f"there are {self._gpus} GPUs, its {job.work.workers} workers need "
-                    f"{job.work.gpus}"
+                    f"jobs[{job.index}]: {job.name} does not fit the empty cluster; "
+                    f"there are {self._gpus} GPUs, its {job.spec.workers} workers need "
+                    f"{job.spec.gpus}"
                 )
-            index = self._engine.run(until)
+            arrival = arrivals[-1][0] if arrivals else math.inf
+            index = self._engine.run(min(self._end_ms, arrival))
+            state.now = self._engine.now
             if index is not None:
-                left, changed = [self._leave(index)], True
-            if self._engine.now >= self._end_ms:
+                self._rows[index]["end_s"] = state.now / 1000
+                departed, changed = [state.remove(index)], True
+            if state.now >= self._end_ms:
                 break
-        for link in list(self._used_since):
-            self._stop_using(link)
         bound = None
         if self._bound is not None:
-            self._bound.change(self._state, self._engine.now)
+            self._bound.change(state)
             bound = self._bound.mean
-        return make_run(self._engine, self._facts, used_ms=self._used, bound=bound)
+        return make_result(self._engine, self._rows, used_ms=state.used_ms(), bound=bound)
 
     # ------------------------------------------------------------------ arrivals and departures
 
-    def _change(self, left: Sequence[RunningJob]) -> None:
-        """Start waiting jobs that can be placed, and plan again if any came or left."""
-        came: dict[int, None] = {}
-        for job, placement in self._starts():
-            self._state.add(RunningJob(job, placement))
-            came[job.index] = None
-        self._queue = [index for index in self._queue if index not in came]
-        if not came and not left:
+    def _start_jobs(self, departed: Sequence[RunningJob]) -> None:
+        """Start waiting jobs that can be placed, and plan again if any arrived or departed."""
+        state, arrived = self._state, dict[int, None]()
+        for job, placement in self._choose_starts():
+            state.add(RunningJob(job, placement))
+            arrived[job.index] = None
+        self._queue = [index for index in self._queue if index not in arrived]
+        if not arrived and not departed:
             return
-        before = self._reroute(came, left)
-        changed, gone = [*came, *before], [*left, *before.values()]
-        orders = {order.index: order for order in self._policy.plan(self._state, changed, gone)}
-        for index in came:
-            self._enter(index, orders.get(index, JobInstruction(index, None, self._engine.now)))
-        for index, order in orders.items():
-            if index not in came:
-                self._redirect(order)
-        if self._move_cost_ms is not None and not self._queue:  # else the room is spoken for
-            self._move(self._move_cost_ms)
+        before = self._reroute(arrived, departed)
+        plan = self._policy.plan(state, [*arrived, *before], [*departed, *before.values()])
+        instructions = {instruction.index: instruction for instruction in plan}
+        for index in arrived:
+            self._start_job(instructions.pop(index, JobInstruction(index)))
+        for instruction in instructions.values():
+            self._instruct(instruction)
+        if self._move_cost_ms is not None and not self._queue:  # else others need the free GPUs
+            self._migrate(self._move_cost_ms)
 
-    def _reroute(self, came: Collection[int], left: Sequence[RunningJob]) -> dict[int, RunningJob]:
-        """Let flows take other paths where the policy says so; return what jobs that ran had."""
-        placed = [*left, *(self._state.running[index] for index in came)]
+    def _choose_starts(self) -> Iterator[tuple[TrainingJob, Placement]]:
+        """Yield the jobs that start now, and where; first those whose nodes are given."""
+        policy, state = self._policy, self._state
+        if not state.room.free_gpus:
+            return
+
+        def urgency(job: TrainingJob) -> tuple[int, float, int]:
+            return -job.spec.priority, job.spec.arrival_s, job.index
+
+        waiting = sorted((self._jobs[index] for index in self._queue), key=urgency)
+        for job in waiting:
+            nodes = job.spec.nodes
+            if nodes is not None and state.room.holds(nodes, job.spec.each):
+                placement = policy.at_nodes(job, nodes, state)
+                if policy.admits(job, placement, state):
+                    yield job, placement
+        yield from policy.starts([job for job in waiting if job.spec.nodes is None], state)
+
+    def _reroute(
+        self, arrived: Collection[int], departed: Sequence[RunningJob]
+    ) -> dict[int, RunningJob]:
+        """Change the paths of flows where the policy says so; return what jobs that ran had."""
+        placed = [*departed, *(self._state.running[index] for index in arrived)]
         links = {link for each in placed for link in each.placement.links}
-        indices, before = {job.name: job.index for job in self._jobs}, dict[int, RunningJob]()
+        before = dict[int, RunningJob]()
         for name, placement in self._policy.reroutes(self._state, links).items():
-            index = indices[name]
-            if index in came:  # it has not begun
-                self._state.remove(index)
-            else:
-                before[index] = self._free(index)
-            self._state.add(RunningJob(self._jobs[index], placement))
-            if index not in came:
-                self._engine.reroute(index, placement.links, self._settle(index))
+            index = self._indices[name]
+            replaced = self._replace(index, placement)
+            if index not in arrived:  # it runs
+                before[index] = replaced
+                self._engine.reroute(index, placement.links, self._isolated_pattern(index))
         return before
 
-    def _move(self, cost_ms: float) -> None:
-        """Move running jobs where the policy says so, and plan again around them."""
-        before: dict[int, RunningJob] = {}
-        indices = {job.name: job.index for job in self._jobs}
+    def _migrate(self, cost_ms: float) -> None:
+        """Migrate running jobs where the policy says so, and plan again around them."""
+        before = dict[int, RunningJob]()
         for name, placement in self._policy.moves(self._state, cost_ms).items():
-            index = indices[name]
-            before[index] = self._free(index)
-            self._state.add(RunningJob(self._jobs[index], placement))
-            start, pattern = self._engine.now + cost_ms, self._settle(index)
+            index = self._indices[name]
+            before[index] = self._replace(index, placement)
+            start, pattern = self._state.now + cost_ms, self._isolated_pattern(index)
             self._engine.move(index, placement.links, at=start, pattern=pattern)
-            self._facts[index]["moves"] += 1
+            self._rows[index]["moves"] = self._rows[index].get("moves", 0) + 1
         if before:
-            for order in self._policy.plan(self._state, list(before), list(before.values())):
-                self._redirect(order)
+            for instruction in self._policy.plan(self._state, [*before], [*before.values()]):
+                self._instruct(instruction)
 
-    def _urgency(self, index: int) -> tuple[int, float, int]:
-        work = self._jobs[index].work
-        return -work.priority, work.arrival_s, index
+    def _replace(self, index: int, placement: Placement) -> RunningJob:
+        """Change the placement of a job in the state; return the job as it was."""
+        before = self._state.remove(index)
+        self._state.add(RunningJob(before.job, placement))
+        return before
 
-    def _starts(self) -> Iterator[tuple[TrainingJob, Placement]]:
-        """Yield the jobs that start now, and where; first those whose nodes are given."""
-        if not self._room.free_gpus:
-            return
-        waiting = [self._jobs[index] for index in sorted(self._queue, key=self._urgency)]
-        for job in waiting:
-            if job.work.nodes is not None and self._room.holds(job.work.nodes, job.work.each):
-                placement = self._policy.at_nodes(job, job.work.nodes, self._state)
-                if self._policy.admits(job, placement, self._state):
-                    yield job, placement
-        free = [job for job in waiting if job.work.nodes is None]
-        yield from self._policy.starts(free, self._state)
+    def _start_job(self, instruction: JobInstruction) -> None:
+        index, now = instruction.index, self._state.now
+        self._rows[index]["start_s"] = now / 1000
+        self._engine.classify(index, instruction.traffic_class)
+        self._engine.start_job(
+            index,
+            self._state.running[index].placement.links,
+            at=max(now, instruction.start_ms),
+            pattern=self._isolated_pattern(index),
+            windows=instruction.windows,
+        )
 
-    def _enter(self, index: int, order: JobInstruction) -> None:
-        self._facts[index]["start_s"] = self._engine.now / 1000
-        pattern = self._settle(index)
-        start = max(self._engine.now, order.start_ms)
-        links = self._state.running[index].placement.links
-        self._engine.classify(index, order.traffic_class)
-        self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
-
-    def _settle(self, index: int) -> IterationProfile:
-        """Take down where a job now is; return its iteration there."""
-        job, placement = self._state.running[index].job, self._state.running[index].placement
-        alone = job.pattern(placement.transport) if self._policy.contends else job.best
-        self._facts[index] |= {
-            "nodes": len(set(placement.nodes)),
-            "racks": placement.racks,
-            "alone_ms": alone.alone_ms,
+    def _isolated_pattern(self, index: int) -> IterationProfile:
+        """Record where a job now is; return its iteration there."""
+        running = self._state.running[index]
+        pattern = running.pattern if self._policy.contends else running.job.best
+        self._rows[index] |= {
+            "nodes": len(set(running.placement.nodes)),
+            "racks": running.placement.racks,
+            "alone_ms": pattern.alone_ms,
         }
-        for link in placement.links:
-            self._used_since.setdefault(link, self._engine.now)
-        return alone
+        return pattern
 
-    def _redirect(self, order: JobInstruction) -> None:
-        expected = self._engine.will_start(order.index)
-        if order.slot is not None and order.start_ms > expected:
-            self._engine.count_rephasing(order.index)
-        self._engine.classify(order.index, order.traffic_class)
-        self._engine.assign(order.index, order.slot, order.start_ms)
-
-    def _leave(self, index: int) -> RunningJob:
-        self._facts[index]["end_s"] = self._engine.now / 1000
-        return self._free(index)
-
-    def _free(self, index: int) -> RunningJob:
-        """Take a job away from where it is."""
-        placed = self._state.remove(index)
-        for link in placed.placement.links:
-            if not self._state.users[link]:
-                self._stop_using(link)
-        return placed
-
-    def _stop_using(self, link: str) -> None:
-        self._used[link] += self._engine.now - self._used_since.pop(link)  # type: ignore[assignment]
+    def _instruct(self, instruction: JobInstruction) -> None:
+        index = instruction.index
+        expected = self._engine.planned_start(index)
+        if instruction.windows is not None and instruction.start_ms > expected:
+            self._engine.count_rephasing(index)
+        self._engine.classify(index, instruction.traffic_class)
+        self._engine.set_windows(index, instruction.windows, instruction.start_ms)
 
 
 def simulate_schedule(
@@ -304,7 +290,7 @@ def simulate_schedule(
     enforce: bool = True,
     trace: bool = False,
 ) -> SimulationResult:
-    """Simulate the jobs of an instance with the slots of a schedule.
+    """Simulate the jobs of an instance with the windows of a schedule.
 
     Parameters
     ----------
@@ -318,7 +304,7 @@ def simulate_schedule(
     conditions, seed
         Disturbances.
     enforce
-        Whether jobs keep their slots, as one group; otherwise they only start in them.
+        Whether jobs keep their windows, as one group; otherwise they only start in them.
     trace
         Whether the rates on all links are traced.
 
@@ -333,41 +319,35 @@ def simulate_schedule(
     stretch = stretch or {}
     for fault in assignment_violations(instance, offsets, stretch, stretch_limit):
         raise InputError(str(fault))
-    slot_ms = instance.slot_ms
-    runners = EngineJob.of_instance(instance, iterations)
-    capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(
-        capacities,
-        runners,
+        {link.name: link.capacity for link in instance.links},
+        EngineJob.of_instance(instance, iterations),
         sharing=conditions.sharing or instance.network,
         conditions=conditions,
         seed=seed,
         watched=[link.name for link in instance.links] if trace else (),
     )
-    facts: list[Facts] = []
+    rows: list[JobRow] = []
     for index, job in enumerate(instance.jobs):
-        start = float(offsets[job.name] * slot_ms)
-        period = float((job.period + stretch.get(job.name, 0)) * slot_ms)
-        engine.enter(
-            index, job.links, at=start, slot=WindowSchedule(period_ms=period) if enforce else None
-        )
-        alone = float(alone_ms(instance, job))
-        facts.append(
+        start = float(offsets[job.name] * instance.slot_ms)
+        period = float((job.period + stretch.get(job.name, 0)) * instance.slot_ms)
+        windows = WindowSchedule(period) if enforce else None
+        engine.start_job(index, job.links, at=start, windows=windows)
+        rows.append(
             {
                 "job": job.name,
                 "priority": job.weight,
                 "ideal_ms": float(instance.best_ms(job)),
-                "alone_ms": alone,
+                "alone_ms": float(alone_ms(instance, job)),
                 "arrival_s": 0.0,
                 "start_s": 0.0,
             }
         )
     end = math.inf if conditions.horizon_s is None else 1000.0 * conditions.horizon_s
-    for _ in runners:
+    for _ in rows:
         finished = engine.run(end)
         if finished is None:
             break
-        facts[finished]["end_s"] = engine.now / 1000
-    return make_run(
-        engine, facts, used_ms={link: engine.now for job in instance.jobs for link in job.links}
-    )
+        rows[finished]["end_s"] = engine.now / 1000
+    used_ms = {link: engine.now for job in instance.jobs for link in job.links}
+    return make_result(engine, rows, used_ms=used_ms)

@@ -1,10 +1,10 @@
-"""State of a simulation for policies: jobs, their places and next iterations."""
+"""State of a simulation for policies: jobs, their placements and next iterations."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +14,7 @@ from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.errors import InputError, pluralise
-from metronome_opt.problem.instance import Sharing
+from metronome_opt.problem.instance import Phase, Sharing
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import SlottedIteration
@@ -29,52 +29,54 @@ That of the scenario, and its hyperperiod, are for instances, where all periods 
 only jobs that share links need common periods.
 """
 
+_MAX_GROUP = 24  # jobs that are planned together
+
 
 class TrainingJob:
-    """A job of a scenario.
+    """A job of a scenario, with its iteration at every placement.
 
     Parameters
     ----------
     index
-        Its place in the scenario.
+        Its position in the scenario.
     traffic
         Its traffic.
     """
 
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
-        self.work: JobSpec = traffic.job
+        self.spec: JobSpec = traffic.job
         self._known: dict[Transport, tuple[IterationProfile, SlottedIteration]] = {}
 
     @property
     def name(self) -> str:
         """Its name in the scenario."""
-        return self.work.name
+        return self.spec.name
 
     @property
     def model(self) -> str:
         """Its model, and the device that was measured; ``stated`` if its traffic is."""
         source = self.traffic.source
         if isinstance(source, MeasuredStep):
-            return f"{self.work.model}, measured on {source.device.kind}"
-        return self.work.model or "stated"
+            return f"{self.spec.model}, measured on {source.device.kind}"
+        return self.spec.model or "stated"
 
     @property
     def iterations(self) -> int:
         """The number of its iterations."""
-        if self.work.iterations is None:
+        if self.spec.iterations is None:
             raise InputError(
                 f"jobs[{self.index}].iterations: missing; a simulation needs to know when "
-                f"{self.work.name} ends"
+                f"{self.name} ends"
             )
-        return self.work.iterations
+        return self.spec.iterations
 
     def pattern(self, transport: Transport) -> IterationProfile:
-        """Return its iteration at a place."""
+        """Return its iteration at a placement."""
         return self._at(transport)[0]
 
-    def claim(self, transport: Transport) -> SlottedIteration:
-        """Return the same in slots of `SLOT_MS`, without idle time at the end."""
+    def in_slots(self, transport: Transport) -> SlottedIteration:
+        """Return its iteration in slots of `SLOT_MS`, without idle time at the end."""
         return self._at(transport)[1]
 
     def _at(self, transport: Transport) -> tuple[IterationProfile, SlottedIteration]:
@@ -89,44 +91,36 @@ class TrainingJob:
         """The job as allocation sees it, with all its iterations to run."""
         return JobRequest(
             name=self.name,
-            tasks=self.work.workers,
-            each=self.work.each,
+            tasks=self.spec.workers,
+            each=self.spec.each,
             traffic=self.pattern,
             best_ms=self.best_ms,
             algorithm=self.traffic.algorithm,
-            weight=self.work.priority,
+            weight=self.spec.priority,
             length_ms=self.iterations * self.best_ms,
-            max_network_cost=self.work.max_network_cost,
+            max_network_cost=self.spec.max_network_cost,
         )
 
-    @property
+    @cached_property
     def best(self) -> IterationProfile:
         """Its shortest iteration in the empty cluster."""
-        return self.pattern(self._best_place)
+        if self.traffic.best is None:
+            raise InputError(
+                f"jobs[{self.index}]: {self.name} does not fit the empty cluster; its "
+                f"{self.spec.workers} workers need {pluralise(self.spec.gpus, 'GPU')}, and its "
+                "links 1 Mbit/s for each flow"
+            )
+        return self.pattern(self.traffic.best)
 
     @property
     def best_ms(self) -> float:
-        """Its length in ms."""
+        """The length of its shortest iteration in ms."""
         return self.best.alone_ms
-
-    @cached_property
-    def _best_place(self) -> Transport:
-        place = self.traffic.best
-        if place is None:
-            raise InputError(
-                f"jobs[{self.index}]: {self.name} finds no room even in an empty cluster; its "
-                f"{self.work.workers} workers need {pluralise(self.work.gpus, 'GPU')}, and its "
-                "links 1 Mbit/s for each flow"
-            )
-        return place
 
 
 def training_jobs(scenario: Scenario) -> list[TrainingJob]:
     """Return the jobs of a scenario."""
     return [TrainingJob(index, traffic) for index, traffic in enumerate(read_traffic(scenario))]
-
-
-_MAX_AROUND = 24  # jobs that are planned together
 
 
 @dataclass(frozen=True)
@@ -147,14 +141,15 @@ class RunningJob:
         return self.job.pattern(self.placement.transport)
 
     @property
-    def claim(self) -> SlottedIteration:
-        """The same in slots."""
-        return self.job.claim(self.placement.transport)
+    def phases(self) -> tuple[Phase, ...]:
+        """Its bursts in slots in this placement."""
+        return self.job.in_slots(self.placement.transport).phases
 
     @property
     def slots(self) -> int:
         """The slots of an iteration in this placement without delays."""
-        return max(self.claim.busy, math.ceil(self.pattern.duration / SLOT_MS))
+        busy = self.job.in_slots(self.placement.transport).busy
+        return max(busy, math.ceil(self.pattern.duration / SLOT_MS))
 
 
 @dataclass(frozen=True)
@@ -164,18 +159,18 @@ class JobInstruction:
     Attributes
     ----------
     index
-        Of the job.
-    slot
+        Index of the job.
+    windows
         None to begin as soon as it can.
     start_ms
-        Start of the next iteration.
+        Start of the next iteration if it has windows.
     traffic_class
-        Of its bursts from the next one on; links serve higher ones first.
+        Class of its bursts from the next one on; links serve higher classes first.
     """
 
     index: int
-    slot: WindowSchedule | None
-    start_ms: float
+    windows: WindowSchedule | None = None
+    start_ms: float = 0.0
     traffic_class: int = 0
 
 
@@ -192,11 +187,11 @@ class SimState:
     sharing
         How links are shared.
     jitter
-        That of jobs that do not state theirs.
+        Jitter of jobs that do not state theirs.
     running
-        By index.
+        Jobs by index.
     users
-        Per link, the indices of the jobs that cross it.
+        Indices of the jobs that cross a link, by link.
     now
         In ms.
     """
@@ -208,25 +203,35 @@ class SimState:
     running: dict[int, RunningJob] = field(default_factory=dict)
     users: dict[str, list[int]] = field(default_factory=dict)
     now: float = 0.0
+    _used_ms: Counter[str] = field(default_factory=Counter)
+    _used_since: dict[str, float] = field(default_factory=dict)
 
     def add(self, placed: RunningJob) -> None:
         """Add a job."""
-        self.room.take(placed.placement.nodes, placed.job.work.each)
+        self.room.take(placed.placement.nodes, placed.job.spec.each)
         self.running[placed.job.index] = placed
         for link in placed.placement.links:
             self.users.setdefault(link, []).append(placed.job.index)
+            self._used_since.setdefault(link, self.now)
 
     def remove(self, index: int) -> RunningJob:
-        """Remove a job."""
+        """Remove a job, and return it."""
         placed = self.running.pop(index)
-        self.room.release(placed.placement.nodes, placed.job.work.each)
+        self.room.release(placed.placement.nodes, placed.job.spec.each)
         for link in placed.placement.links:
             self.users[link].remove(index)
+            if not self.users[link]:
+                self._used_ms[link] += self.now - self._used_since.pop(link)  # type: ignore[assignment]
         return placed
 
-    def can_start(self, index: int) -> float:
+    def used_ms(self) -> Mapping[str, float]:
+        """Return the time until now in which jobs were placed across links, by link."""
+        now = {link: self.now - since for link, since in self._used_since.items()}
+        return {link: self._used_ms[link] + now.get(link, 0.0) for link in self.users}
+
+    def earliest_start(self, index: int) -> float:
         """Return when a job could begin its next iteration, in ms."""
-        return max(self.now, self.engine.can_start(index))
+        return max(self.now, self.engine.earliest_start(index))
 
     def left_ms(self, index: int) -> float:
         """Return the remaining time of a job without delays."""
@@ -242,45 +247,46 @@ class SimState:
         finally:
             self.remove(placed.job.index)
 
-    def around(self, seed: int) -> list[int]:
-        """Return a job and those that may delay it, directly or through others.
-
-        Only the nearest 24.
-        """
+    def group_of(self, seed: int) -> list[int]:
+        """Return a job and the nearest jobs that may delay it, directly or through others."""
         members = {seed: None}
-        queue = [seed]
         seen: set[str] = set()
+        queue = [seed]
         for index in queue:
             for link in self.running[index].placement.links:
-                if link not in seen:
-                    seen.add(link)
-                    # The bursts of all jobs there together may need no more than it carries.
-                    there = [self.running[other] for other in self.users[link]]
-                    peak = sum(placed.placement.links[link] * placed.peak for placed in there)
-                    is_contended = peak > self.room.cluster.capacities[link]
-                    for other in self.users[link] if is_contended else ():
-                        if other not in members:
-                            if len(members) >= _MAX_AROUND:
-                                return list(members)
-                            members[other] = None
-                            queue.append(other)
+                if link in seen:
+                    continue
+                seen.add(link)
+                # The bursts of all jobs there together may need no more than it carries.
+                there = [self.running[other] for other in self.users[link]]
+                peak = sum(placed.placement.links[link] * placed.peak for placed in there)
+                if peak <= self.room.cluster.capacities[link]:
+                    continue
+                for other in self.users[link]:
+                    if other not in members:
+                        if len(members) >= _MAX_GROUP:
+                            return list(members)
+                        members[other] = None
+                        queue.append(other)
         return list(members)
 
-    def changed(self, came: Iterable[int], left: Iterable[RunningJob]) -> Iterator[list[int]]:
-        """Yield the jobs around each that came, and around neighbours of those that left.
+    def changed_groups(
+        self, arrived: Iterable[int], departed: Iterable[RunningJob]
+    ) -> Iterator[list[int]]:
+        """Yield the groups of jobs that arrived, and of jobs on the links of those that departed.
 
         A job that was yielded already does not start another group.
         """
         seen: set[int] = set()
-        links = dict.fromkeys(link for placed in left for link in placed.placement.links)
+        links = dict.fromkeys(link for placed in departed for link in placed.placement.links)
         neighbours = (index for link in links for index in self.users.get(link, ()))
-        for index in [*came, *neighbours]:
+        for index in [*arrived, *neighbours]:
             if index not in seen:
-                members = self.around(index)
+                members = self.group_of(index)
                 seen.update(members)
                 yield members
 
-    def load(self) -> Counter[str]:
+    def peak_load(self) -> Counter[str]:
         """Return the peak demand of all jobs together by link, in Mbit/s."""
         total: Counter[str] = Counter()
         for placed in self.running.values():

@@ -39,7 +39,7 @@ from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Folder, Sources, in_folder
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulation.generators import Draw, GeneratorContext, Given, Trace
-from metronome_opt.simulation.policies import OURS, check_policy
+from metronome_opt.simulation.policies import BUILTIN_POLICIES, check_policy
 
 STUDY_FORMAT = "metronome-study/1"
 STUDIES = Path("benchmarks") / "studies"
@@ -128,7 +128,7 @@ class Study(Record):
     draw: Draw
     grid: FrozenMap[Name, Settings] = FrozenDict()
     conditions: Conditions = Conditions()
-    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = tuple(OURS)
+    policies: Annotated[tuple[PolicyName, ...], Field(strict=False)] = BUILTIN_POLICIES
     seeds: Positive = 10
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ def running(
     *patterns: IterationProfile,
     links: Sequence[str] | None = None,
     starts: Sequence[float] | None = None,
-    slots: Sequence[WindowSchedule | None] | None = None,
+    windows: Sequence[WindowSchedule | None] | None = None,
     iterations: int | Sequence[int] | None = 1,
     capacity: float = 100,
     **options: Any,
@@ -48,15 +48,16 @@ def running(
     engine = Engine(dict.fromkeys(links, capacity), runners, **options)
     for index, link in enumerate(links):
         start = 0.0 if starts is None else starts[index]
-        engine.enter(index, {link: 1}, at=start, slot=None if slots is None else slots[index])
+        own = None if windows is None else windows[index]
+        engine.start_job(index, {link: 1}, at=start, windows=own)
     return engine
 
 
 def finish(engine: Engine) -> list[list[float]]:
     """Run until all jobs have ended; return their iteration times."""
-    for _ in engine.runners:
+    for _ in engine.jobs:
         assert engine.run(math.inf) is not None
-    return [engine.times(index).tolist() for index in range(len(engine.runners))]
+    return [engine.times(index).tolist() for index in range(len(engine.jobs))]
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,11 @@ def free_run(
         growth=growth,
     )
     for index, job in enumerate(instance.jobs):
-        slot = None
+        windows = None
         if stretch is not None:
-            slot = WindowSchedule(float((job.period + stretch[job.name]) * instance.slot_ms))
-        engine.enter(index, job.links, at=float(offsets[job.name] * instance.slot_ms), slot=slot)
+            windows = WindowSchedule(float((job.period + stretch[job.name]) * instance.slot_ms))
+        start = float(offsets[job.name] * instance.slot_ms)
+        engine.start_job(index, job.links, at=start, windows=windows)
     ends = {}
     for _ in instance.jobs:
         finished = engine.run(math.inf)

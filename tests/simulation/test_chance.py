@@ -57,7 +57,7 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     ppm, jobs = 1000.0, 200
     engine = running(
         *[IterationProfile.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
-        slots=[WindowSchedule(110.0, cushion_ms=9.0)] * jobs,
+        windows=[WindowSchedule(110.0, tolerance_ms=9.0)] * jobs,
         iterations=21,
         capacity=100 * jobs,
         conditions=Conditions(drift_ppm=ppm),
@@ -110,13 +110,13 @@ def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
     """Their bursts are many and short: each rounded up by itself, they would take much longer."""
     scenario = read_scenario(locate("paper-24-measured"))
     for each in training_jobs(scenario):
-        nodes = scenario.cluster.nodes[: each.work.workers]  # with GPUs of their own
+        nodes = scenario.cluster.nodes[: each.spec.workers]  # with GPUs of their own
         names = [node.name for node in nodes]
         place = scenario.cluster.placement(names, each.traffic.algorithm).transport
         exact = each.traffic.alone(place)
         assert len(exact.bursts) > 1
-        assert each.claim(place).phases == exact.to_slots(SLOT_MS).phases
-        assert each.claim(place).busy * SLOT_MS - exact.duration <= 4 * SLOT_MS
+        assert each.in_slots(place).phases == exact.to_slots(SLOT_MS).phases
+        assert each.in_slots(place).busy * SLOT_MS - exact.duration <= 4 * SLOT_MS
 
 
 def test_bursts_do_not_jitter() -> None:

@@ -27,7 +27,7 @@ def times(
     ]
     engine = Engine({"link": 100}, runners, sharing=cast("Sharing", sharing), tcp=EVEN)
     for index, start in enumerate(starts):
-        engine.enter(index, {"link": 1}, at=start)
+        engine.start_job(index, {"link": 1}, at=start)
     return finish(engine)
 
 

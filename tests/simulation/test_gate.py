@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.gate.windows import Claim, WindowTracker
 from metronome_opt.problem.instance import Instance
 from tests.simulation.runs import finish, running
@@ -33,11 +33,11 @@ def begun(case: Case) -> list[float]:
     assert case.taken[0] is not None
     planned = case.taken[0] - case.starts[0]
     starts = tuple(float(start) for start in case.starts)
-    slot = WindowSchedule(case.period, case.cushion, LatePolicy.YIELD, 0, starts)
-    engine.assign(0, slot, float(planned + case.period))
+    slot = WindowSchedule(case.period, case.cushion, 0, starts)
+    engine.set_windows(0, slot, float(planned + case.period))
     now = 0.5  # between any two whole moments
     for count, length in enumerate(case.lengths, start=1):
-        engine._world.links["capacity"] = volume / length
+        engine._state.links["capacity"] = volume / length
         while engine.carried()[0] < count * volume:
             engine.run(now)
             now += 1.0
@@ -83,8 +83,8 @@ def test_bursts_take_slots_of_gate(
     engine = running(
         *patterns,
         starts=[float(claim.offset_ns) for claim in claims],
-        slots=[
-            WindowSchedule(claim.period_ns, claim.cushion_ns, LatePolicy.YIELD, 0, claim.starts_ns)
+        windows=[
+            WindowSchedule(claim.period_ns, claim.cushion_ns, 0, claim.starts_ns)
             for claim in claims
         ],
         iterations=iterations,
@@ -93,7 +93,7 @@ def test_bursts_take_slots_of_gate(
     )
     finish(engine)
     trace = engine.trace()
-    for runner, claim in zip(engine.runners, claims, strict=True):
+    for runner, claim in zip(engine.jobs, claims, strict=True):
         begins, ends = sent_bursts(trace[trace["job"] == runner.name])
         assume(all(time.is_integer() for time in (*begins, *ends)))
         assert begins == gated(claim, runner.pattern, ends)

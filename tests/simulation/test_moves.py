@@ -24,7 +24,7 @@ def engine_of(*counts: int) -> Engine:
     runners = [EngineJob(name, BURST, 1, count) for name, count in zip("ab", counts, strict=False)]
     engine = Engine({"one": 100, "two": 100}, runners, watched=["one", "two"])
     for job in range(len(counts)):
-        engine.enter(job, {"one": 1})
+        engine.start_job(job, {"one": 1})
     return engine
 
 
@@ -32,7 +32,7 @@ def test_interrupted_iteration_is_begun_anew() -> None:
     engine = engine_of(3)
     engine.run(110)  # of the second burst 10 ms are sent
     engine.move(0, {"two": 1}, at=160)
-    assert engine.can_start(0) == 160
+    assert engine.earliest_start(0) == 160
     assert engine.carried().tolist() == [3000, 0]
     assert engine.run(math.inf) == 0
     assert engine.now == 160 + 2 * 60
@@ -48,7 +48,7 @@ def test_interrupted_iteration_is_begun_anew() -> None:
 def test_links_that_a_moved_job_left_carry_nothing_more() -> None:
     runner = EngineJob("a", BURST, 1, 2, max_links=2)
     engine = Engine({"one": 100, "two": 100}, [runner])
-    engine.enter(0, {"one": 1, "two": 1})
+    engine.start_job(0, {"one": 1, "two": 1})
     engine.run(50)  # of the first burst 10 ms are sent
     engine.move(0, {"one": 1}, at=50)
     assert engine.run(math.inf) == 0
@@ -68,7 +68,7 @@ def test_others_send_faster_once_a_job_is_interrupted() -> None:
 
 def test_job_that_waits_between_two_iterations_repeats_none() -> None:
     engine = engine_of(2)
-    engine.assign(0, WindowSchedule(100.0))
+    engine.set_windows(0, WindowSchedule(100.0))
     engine.run(80)
     engine.move(0, {"two": 1}, at=90)
     assert engine.run(math.inf) == 0

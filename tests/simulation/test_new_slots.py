@@ -7,20 +7,20 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 
 # It computes for 60 ms, then sends for 20 ms: an iteration of 80 ms, in slots 100 ms apart.
 PATTERN = IterationProfile((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 
 
 def slot(due: float, period: float = 100.0) -> WindowSchedule:
-    return WindowSchedule(period, lateness=LatePolicy.YIELD, bursts_ms=(due,))
+    return WindowSchedule(period, bursts_ms=(due,))
 
 
 def waiting_engine() -> Engine:
     """Return an engine at 65 ms, where a burst has been ready for 5 ms, and its slot is at 80."""
     engine = Engine({"link": 100}, [EngineJob("job", PATTERN)])
-    engine.enter(0, {"link": 1}, at=0.0, slot=slot(80.0))
+    engine.start_job(0, {"link": 1}, at=0.0, windows=slot(80.0))
     engine.run(65.0)
     return engine
 
@@ -44,25 +44,25 @@ def ends(engine: Engine) -> list[float]:
 def test_a_burst_that_waits_follows_new_slots(start: float, first: float) -> None:
     """The slot of this iteration is a period before that of the next one, which `start` begins."""
     engine = waiting_engine()
-    engine.assign(0, slot(80.0), start)
+    engine.set_windows(0, slot(80.0), start)
     assert ends(engine) == [first, first + 100, first + 200]
 
 
 def test_a_burst_that_waits_begins_at_once_without_slots() -> None:
     engine = waiting_engine()
-    engine.assign(0, None)
+    engine.set_windows(0, None)
     assert ends(engine) == [85.0, 165.0, 245.0]
 
 
 def test_what_waits_could_begin_now() -> None:
     engine = waiting_engine()
-    assert engine.can_start(0) == 85.0
+    assert engine.earliest_start(0) == 85.0
 
 
 def test_a_job_takes_the_first_new_slot_that_it_is_not_late_for() -> None:
     """Told at 10, its burst is ready at 60, and late for the slot at 55."""
     engine = Engine({"link": 100}, [EngineJob("job", PATTERN)])
-    engine.enter(0, {"link": 1}, at=0.0)
+    engine.start_job(0, {"link": 1}, at=0.0)
     engine.run(10.0)
-    engine.assign(0, slot(55.0), 100.0)
+    engine.set_windows(0, slot(55.0), 100.0)
     assert ends(engine) == [175.0, 275.0, 375.0]

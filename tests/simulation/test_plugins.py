@@ -13,18 +13,14 @@ import pytest
 from tests.cli.simulating import SCENARIO
 
 TOY = '''
-from metronome_opt.simulation.policies import Registration
-from metronome_opt.simulation.policies.baselines import Default
+from metronome_opt.simulation.policies.baselines import SpreadPolicy
 
 
-class Hesitant(Default):
+class Hesitant(SpreadPolicy):
     """Lets one job run at a time."""
 
     def admits(self, job, placement, state):
         return not state.running
-
-
-hesitant = Registration("one job at a time", Hesitant)
 
 '''
 
@@ -37,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text(
-        "[metronome_opt.policies]\nhesitant = toy:hesitant\n"
+        "[metronome_opt.policies]\nhesitant = toy:Hesitant\n"
     )
     (tmp_path / "pair.yaml").write_text(json.dumps(SCENARIO))
     return tmp_path
@@ -67,31 +63,28 @@ def test_registered_policy_is_simulated(folder: Path) -> None:
 
 
 BROKEN = """
-from metronome_opt.simulation.policies import Registration
-from metronome_opt.simulation.policies.baselines import Default
+from metronome_opt.simulation.policies.baselines import Policy
 
-class Lost(Default):
+class Lost(Policy):
     def place(self, job, state):
         return 1 / 0
 
 
-class Quits(Default):
+class Quits(Policy):
     def place(self, job, state):
         raise SystemExit(7)
 
-lost = Registration("fails", Lost)
-quits = Registration("exits", Quits)
 number = 3
 """
 POINTS = """
 [metronome_opt.solvers]
 missing = toy:missing
 [metronome_opt.policies]
-lost = toy:lost
-quits = toy:quits
+lost = toy:Lost
+quits = toy:Quits
 missing = toy:missing
 number = toy:number
-ideal = toy:lost
+ideal = toy:Lost
 """
 
 
@@ -102,7 +95,7 @@ AT_ONCE = {
     f"{SOLVE} greedy": "",
     f"{SOLVE} missing": f"solver: 'missing': {CANNOT}",
     f"{SIMULATE} missing": f"policy: 'missing': {CANNOT}",
-    f"{SIMULATE} number": "policy: 'number': toy:number must be a Registration; mend",
+    f"{SIMULATE} number": "policy: 'number': toy:number must be a subclass of Policy; mend",
 }
 SIMULATED = {
     f"{SIMULATE} ideal": "",

@@ -1,4 +1,4 @@
-"""Slots that jobs keep or lose, worked out by hand."""
+"""Jobs keep or lose their windows as worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.errors import InputError
 from metronome_opt.simulation import Conditions, simulate_schedule
 from tests.builders import job
@@ -39,51 +39,32 @@ def test_schedule_of_another_instance_is_refused(
 # ------------------------------------------------------------------ lost slots
 
 
-@pytest.mark.parametrize(
-    ("slot", "of_a", "of_c"),
-    [
-        # In slots of 110: late by 10 for the second, on time for the third, at 220, early by 10 for
-        # the fourth; by 20 for the fifth, which waits. c is early by 10 and 20, and so on.
-        (
-            WindowSchedule(110, 10, LatePolicy.YIELD),
-            [120, 100, 100, 120, 100],
-            [100, 120, 100, 120, 100],
-        ),
-        # Ends at 120, 20 after its slot: the next begins at 200.
-        (WindowSchedule(100, 10, LatePolicy.YIELD), [200, 100, 100, 100, 100], [100] * 5),
-        # a begins at 120, 20 late; c, which began at 50, begins its next at 170 instead of 150.
-        (
-            WindowSchedule(100, 10, LatePolicy.HOLD),
-            [120, 100, 100, 100, 100],
-            [120, 100, 100, 100, 100],
-        ),
-    ],
-)
-def test_late_job_follows_its_lateness_rule(
-    slot: WindowSchedule, of_a: list[float], of_c: list[float]
-) -> None:
+def test_late_job_holds_its_group() -> None:
     """The guest, which comes once, makes a end its first iteration at 120 instead of 100.
 
     Both burst from 60 on at 50: the guest has sent 2000 at 100, when a has 2000 of 4000 left. c is
-    on a link of its own and starts at 50.
+    on a link of its own and starts at 50: its next iteration begins at 170 instead of 150.
     """
+    windows = WindowSchedule(100, 10)
     pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
     guest = IterationProfile.of_job(job("guest", 8, (6, 2, 100)), 10)
     engine = running(
         *(pattern, pattern, guest),
         links=["link", "other", "link"],
         starts=[0.0, 50.0, 0.0],
-        slots=[slot, slot, None],
+        windows=[windows, windows, None],
         iterations=[5, 5, 1],
     )
-    assert finish(engine)[:2] == [of_a, of_c]
+    assert finish(engine)[:2] == [[120, 100, 100, 100, 100]] * 2
 
 
-def test_early_job_waits_only_beyond_its_cushion() -> None:
+def test_early_job_waits_only_beyond_its_tolerance() -> None:
     """Of 103 ms it needs 100: 3 and 6 ms early it begins at once, of 9 ms it waits for all."""
     pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
-    slot = WindowSchedule(103, 7, LatePolicy.HOLD)
-    assert finish(running(pattern, slots=[slot], iterations=7)) == [[100, 100, 109] * 2 + [100]]
+    windows = WindowSchedule(103, 7)
+    assert finish(running(pattern, windows=[windows], iterations=7)) == [
+        [100, 100, 109] * 2 + [100]
+    ]
 
 
 def test_iterations_with_jitter_begin_in_their_slots() -> None:

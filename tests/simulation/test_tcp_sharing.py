@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metronome_opt.compiling import kernel
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.engine.fluid.loop import mix, share_of_burst
-from metronome_opt.engine.fluid.state import EngineState, Floats, empty_world
+from metronome_opt.engine.fluid.state import EngineState, Floats, empty_state
 from metronome_opt.problem.instance import Instance
 from metronome_opt.simulation import Conditions
 from tests.builders import job
@@ -90,11 +90,11 @@ def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
 
 
 @kernel
-def shares(world: EngineState, count: int) -> Floats:
+def shares(state: EngineState, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
     drawn = np.empty(count)
     for draw in range(count):
-        drawn[draw] = share_of_burst(world, 0, mix(np.uint64(5), draw))
+        drawn[draw] = share_of_burst(state, 0, mix(np.uint64(5), draw))
     return drawn
 
 
@@ -103,17 +103,17 @@ def test_shares_are_lognormal_with_stated_factor_for_newcomers() -> None:
 
     Cut off at three deviations, a normal number deviates by 0.997.
     """
-    world = empty_world(jobs=1, links=2, uses=2, segments=1, kept=1, trace=1)
-    world.clock["spread"], world.clock["newcomer"] = 0.3, 0.6
-    world.jobs["uses"] = 2
-    world.uses["link"] = 0, 1
-    logs = np.log(shares(world, 20_000))
+    state = empty_state(jobs=1, links=2, uses=2, segments=1, kept=1, trace=1)
+    state.clock["spread"], state.clock["newcomer"] = 0.3, 0.6
+    state.jobs["uses"] = 2
+    state.uses["link"] = 0, 1
+    logs = np.log(shares(state, 20_000))
     assert np.median(logs) == pytest.approx(0, abs=0.015)
     assert logs.std() == pytest.approx(0.3, abs=0.006)
     assert np.abs(logs).max() == pytest.approx(0.9)
     assert np.mean(np.abs(logs) < 0.3) == pytest.approx(0.683, abs=0.015)
-    world.links["active"] = 0, 1
-    meeting = np.log(shares(world, 20_000))
+    state.links["active"] = 0, 1
+    meeting = np.log(shares(state, 20_000))
     assert meeting - logs == pytest.approx(np.full(len(logs), math.log(0.6)))
 
 

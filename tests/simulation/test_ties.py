@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.problem.instance import Instance
 from tests.builders import job
 from tests.simulation.exact import exact_times, system
 from tests.simulation.runs import free_run, running
 from tests.simulation.whole import meeting
 from tests.tiers import examples
-
-
-@pytest.mark.parametrize(("order", "times"), [((0, 1), (100, 106)), ((1, 0), (100, 100))])
-def test_bursts_ready_together_are_served_in_order(
-    order: Sequence[int], times: Sequence[float]
-) -> None:
-    """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
-    late, due = (WindowSchedule(130.0, 4.0, LatePolicy.HOLD, 1, (at,)) for at in (50.0, 60.0))
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
-    slots = [(late, due)[which] for which in order]
-    engine = running(pattern, pattern, links=["one", "two"], slots=slots)
-    ends = {engine.run(math.inf): engine.now for _ in order}
-    assert tuple(ends[order.index(which)] for which in (0, 1)) == times
 
 
 def test_events_without_duration_keep_their_order() -> None:

@@ -20,7 +20,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.objectives import MeanWeights
 
@@ -192,11 +192,11 @@ class PlanSimulator:
     def _times(self, plan: Plan, seed: int) -> Floats:
         engine = self._start(plan, seed)
         engine.run(self._warm)
-        earlier, gone = engine.ended()
+        earlier, gone = engine.iteration_totals()
         for _ in self._runners:  # until all have left, if they do
             if engine.run(self._horizon) is None:
                 break
-        spent, count = engine.ended()
+        spent, count = engine.iteration_totals()
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
 
@@ -227,8 +227,7 @@ class PlanSimulator:
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = WindowSchedule(
                     period_ms,
-                    cushion_ms=FIRST_CUSHION * period_ms,
-                    lateness=LatePolicy.YIELD,  # as real jobs do
+                    tolerance_ms=FIRST_CUSHION * period_ms,
                     bursts_ms=tuple(bursts),
                 )
             if runners[index].pattern.jitter and not (slot and self._starts_in_slots):
@@ -236,12 +235,12 @@ class PlanSimulator:
                     slots.append((index, at, slot))
                     slot = None
                 at += phases[index] * self._own[index]
-            engine.enter(index, job.links, at=at, slot=slot)
+            engine.start_job(index, job.links, at=at, windows=slot)
         if slots:  # jobs run when they are told their slots
             engine.run(float(self._own.max()))
         for index, at, slot in slots:
-            ready = engine.can_start(index)
-            engine.assign(index, slot, ready + (at - ready) % slot.period_ms)
+            ready = engine.earliest_start(index)
+            engine.set_windows(index, slot, ready + (at - ready) % slot.period_ms)
         return engine
 
 

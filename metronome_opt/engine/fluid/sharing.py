@@ -23,55 +23,55 @@ _NOTHING = 1e-12
 
 
 @inner
-def is_over(world: EngineState, link: int) -> bool:
+def is_over(state: EngineState, link: int) -> bool:
     """Whether the bursts on a link would need more than it carries."""
-    row = world.links[link]
+    row = state.links[link]
     over: bool = row.demand > row.capacity * (1.0 + ROUNDING)
     return over
 
 
 @inner
-def own_rate(world: EngineState, job: int) -> float:
+def own_rate(state: EngineState, job: int) -> float:
     """Return the fastest that a flow of a job may send in its burst."""
-    row = world.jobs[job]
-    rate: float = world.segments[row.first_segment + row.segment].rate
+    row = state.jobs[job]
+    rate: float = state.segments[row.first_segment + row.segment].rate
     return rate
 
 
 @inner
-def still_left(world: EngineState, job: int) -> float:
+def still_left(state: EngineState, job: int) -> float:
     """Return what each flow of a burst has still to send, in Mbit/s * ms."""
-    row = world.jobs[job]
-    left: float = row.left - max(row.rate, 0.0) * (world.clock[0].now - row.since)
+    row = state.jobs[job]
+    left: float = row.left - max(row.rate, 0.0) * (state.clock[0].now - row.since)
     return left
 
 
 @inner
-def grow(world: EngineState, job: int) -> None:
+def grow(state: EngineState, job: int) -> None:
     """Bring the share of a burst up to what its iteration has sent."""
-    clock, row = world.clock[0], world.jobs[job]
-    segment = world.segments[row.first_segment + row.segment]
+    clock, row = state.clock[0], state.jobs[job]
+    segment = state.segments[row.first_segment + row.segment]
     end = segment.before + segment.volume
-    step = world.segments[row.first_segment + row.segments - 1].before / STEPS
-    row.step = max(row.step, int((end - still_left(world, job)) / step))
+    step = state.segments[row.first_segment + row.segments - 1].before / STEPS
+    row.step = max(row.step, int((end - still_left(state, job)) / step))
     row.share = row.base * (clock.slope * (row.step + 0.5) / STEPS + clock.intercept)
     row.left_then = end - (row.step + 1) * step
 
 
 @inner
-def set_rate(world: EngineState, job: int, rate: float) -> None:
+def set_rate(state: EngineState, job: int, rate: float) -> None:
     """Let a burst go on at another rate from now on."""
-    row = world.jobs[job]
-    grows = world.clock[0].slope != 0.0
+    row = state.jobs[job]
+    grows = state.clock[0].slope != 0.0
     if row.rate == rate and not grows:
         return
-    now = world.clock[0].now
+    now = state.clock[0].now
     if row.rate > 0.0:
         row.left = max(0.0, row.left - row.rate * (now - row.since))
     row.since = now
     row.rate = rate
     row.growing = 0
-    nothing = _NOTHING * world.segments[row.first_segment + row.segment].volume
+    nothing = _NOTHING * state.segments[row.first_segment + row.segment].volume
     if row.left <= nothing:
         row.key = now  # it ends now, even if another job takes the link at this very moment
     else:
@@ -80,18 +80,18 @@ def set_rate(world: EngineState, job: int, rate: float) -> None:
         if grows and row.held_by >= 0 and rate > 0.0 and row.left_then > nothing:
             row.growing = 1
             row.key = now + max(0.0, row.left - row.left_then) / rate
-    put_event(world.heap, world.clock, world.jobs, job)
-    _note_rate(world, job, rate)
+    put_event(state.heap, state.clock, state.jobs, job)
+    _note_rate(state, job, rate)
 
 
 @inner
-def _note_rate(world: EngineState, job: int, rate: float) -> None:
+def _note_rate(state: EngineState, job: int, rate: float) -> None:
     """Write a new rate into the trace of the links that are watched."""
-    clock = world.clock
-    row = world.jobs[job]
+    clock = state.clock
+    row = state.jobs[job]
     for use in range(row.first_use, row.first_use + row.uses):
-        if world.links[world.uses[use].link].watched:
-            record = world.trace[clock[0].traced]
+        if state.links[state.uses[use].link].watched:
+            record = state.trace[clock[0].traced]
             record.time = clock[0].now
             record.use = use
             record.rate = rate
@@ -99,55 +99,55 @@ def _note_rate(world: EngineState, job: int, rate: float) -> None:
 
 
 @inner
-def _fill(world: EngineState, begin: int, end: int) -> None:
+def _fill(state: EngineState, begin: int, end: int) -> None:
     """Raise the offers of one class together until links or own rates stop them.
 
     References
     ----------
     D. Bertsekas, R. Gallager, "Data Networks", 2nd edition, section 6.5.2.
     """
-    touched = _touch(world, begin, end)
+    touched = _touch(state, begin, end)
     while begin < end:
-        touched, level = _min_level(world, touched)
+        touched, level = _min_level(state, touched)
         before = begin
-        begin = _settle_own(world, begin, end, level)
+        begin = _settle_own(state, begin, end, level)
         if begin == before:
-            begin = _settle_held(world, begin, end, touched, level)
+            begin = _settle_held(state, begin, end, touched, level)
 
 
 @inner
-def _touch(world: EngineState, begin: int, end: int) -> int:
+def _touch(state: EngineState, begin: int, end: int) -> int:
     """Withdraw the offers of a class and open the links that it meets on; return how many."""
-    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
+    jobs, links, uses, members = state.jobs, state.links, state.uses, state.members
     for i in range(begin, end):
         jobs[members[i]].offer = -1.0
-    world.clock[0].mark += 1
-    mark = world.clock[0].mark
+    state.clock[0].mark += 1
+    mark = state.clock[0].mark
     touched = 0
     for i in range(begin, end):
         row = jobs[members[i]]
         for use in range(row.first_use, row.first_use + row.uses):
             link = uses[use].link
-            if links[link].stamp != mark and is_over(world, link):
+            if links[link].stamp != mark and is_over(state, link):
                 links[link].stamp = mark
-                world.touched[touched] = link
+                state.touched[touched] = link
                 touched += 1
-                _open(world, link, row.rank)
+                _open(state, link, row.rank)
     return touched
 
 
 @inner
-def _open(world: EngineState, link: int, rank: int) -> None:
+def _open(state: EngineState, link: int, rank: int) -> None:
     """Find out what a link has left for the members of a class."""
-    row = world.links[link]
+    row = state.links[link]
     row.left = row.capacity
     row.weight = 0.0
     row.open = 0
     use = row.head
     while use >= 0:
-        job = world.jobs[world.uses[use].job]
-        flows = world.uses[use].flows
-        if job.stamp == world.clock[0].stamp:
+        job = state.jobs[state.uses[use].job]
+        flows = state.uses[use].flows
+        if job.stamp == state.clock[0].stamp:
             if job.rank == rank:
                 row.weight += flows * job.share
                 row.open += 1
@@ -155,57 +155,57 @@ def _open(world: EngineState, link: int, rank: int) -> None:
                 row.left -= flows * job.offer
         elif job.rank >= rank:
             row.left -= flows * job.rate
-        use = world.uses[use].next
+        use = state.uses[use].next
     if row.left < row.capacity * ROUNDING:
         row.left = 0.0  # what rounding left of nothing
 
 
 @inner
-def _min_level(world: EngineState, touched: int) -> tuple[int, float]:
+def _min_level(state: EngineState, touched: int) -> tuple[int, float]:
     """Drop links without waiting jobs; return how many are left and at what level one is full."""
     level = math.inf
     kept = 0
     for i in range(touched):
-        link = world.touched[i]
-        row = world.links[link]
+        link = state.touched[i]
+        row = state.links[link]
         if row.open > 0:
-            world.touched[kept] = link
+            state.touched[kept] = link
             kept += 1
             level = min(level, max(row.left, 0.0) / row.weight)
     return kept, level
 
 
 @inner
-def _settle_own(world: EngineState, begin: int, end: int, level: float) -> int:
+def _settle_own(state: EngineState, begin: int, end: int, level: float) -> int:
     """Offer their own rates to those that want no more; return where the others begin."""
-    members = world.members
+    members = state.members
     for i in range(begin, end):
         job = members[i]
-        row = world.jobs[job]
-        own = own_rate(world, job)
+        row = state.jobs[job]
+        own = own_rate(state, job)
         if own <= level * row.share:
-            _settle(world, job, own, -1)
+            _settle(state, job, own, -1)
             members[i], members[begin] = members[begin], job
             begin += 1
     return begin
 
 
 @inner
-def _settle_held(world: EngineState, begin: int, end: int, touched: int, level: float) -> int:
+def _settle_held(state: EngineState, begin: int, end: int, touched: int, level: float) -> int:
     """Offer the level to all on links that are full at it; return where the others begin."""
-    jobs, members = world.jobs, world.members
+    jobs, members = state.jobs, state.members
     rank = jobs[members[begin]].rank
     for i in range(touched):
-        link = world.touched[i]
-        row = world.links[link]
+        link = state.touched[i]
+        row = state.links[link]
         # Of those that meet on it some may be settled by now; that leaves the level as it is.
         if row.open > 0 and max(row.left, 0.0) <= level * row.weight * (1.0 + ROUNDING):
             use = row.head
             while use >= 0:
-                job = world.uses[use].job
-                if _is_open(world, job, rank):
-                    _settle(world, job, level * jobs[job].share, link)
-                use = world.uses[use].next
+                job = state.uses[use].job
+                if _is_open(state, job, rank):
+                    _settle(state, job, level * jobs[job].share, link)
+                use = state.uses[use].next
     for i in range(begin, end):
         job = members[i]
         if jobs[job].offer >= 0.0:
@@ -215,23 +215,23 @@ def _settle_held(world: EngineState, begin: int, end: int, touched: int, level: 
 
 
 @inner
-def _is_open(world: EngineState, job: int, rank: int) -> bool:
-    row = world.jobs[job]
-    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == world.clock[0].stamp
+def _is_open(state: EngineState, job: int, rank: int) -> bool:
+    row = state.jobs[job]
+    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == state.clock[0].stamp
     return waits
 
 
 @inner
-def _settle(world: EngineState, job: int, rate: float, held_by: int) -> None:
+def _settle(state: EngineState, job: int, rate: float, held_by: int) -> None:
     """Offer a job its rate and take it off its links."""
-    row = world.jobs[job]
+    row = state.jobs[job]
     row.offer = rate
     row.held_by = held_by
-    mark = world.clock[0].mark
+    mark = state.clock[0].mark
     for use in range(row.first_use, row.first_use + row.uses):
-        link = world.links[world.uses[use].link]
+        link = state.links[state.uses[use].link]
         if link.stamp == mark:
-            flows = world.uses[use].flows
+            flows = state.uses[use].flows
             link.left -= flows * rate
             link.weight -= flows * row.share
             link.open -= 1
@@ -241,7 +241,7 @@ _LOWEST, _NO_RANK = -(2**62), 2**62
 
 
 @inner
-def _join(world: EngineState, job: int, count: int) -> int:
+def _join(state: EngineState, job: int, count: int) -> int:
     """Make a sending job a member, one of those whose rates are shared out anew.
 
     Parameters
@@ -254,28 +254,28 @@ def _join(world: EngineState, job: int, count: int) -> int:
     int
         How many there are now; they carry the stamp of the clock.
     """
-    row = world.jobs[job]
-    if row.stamp == world.clock[0].stamp:
+    row = state.jobs[job]
+    if row.stamp == state.clock[0].stamp:
         return count
-    row.stamp = world.clock[0].stamp
-    world.members[count] = job
+    row.stamp = state.clock[0].stamp
+    state.members[count] = job
     return count + 1
 
 
 @inner
-def _join_held(world: EngineState, link: int, count: int) -> int:
+def _join_held(state: EngineState, link: int, count: int) -> int:
     """Make members of all that a link holds back; return how many members there are."""
-    use = world.links[link].head
+    use = state.links[link].head
     while use >= 0:
-        job = world.uses[use].job
-        if world.jobs[job].held_by == link:
-            count = _join(world, job, count)
-        use = world.uses[use].next
+        job = state.uses[use].job
+        if state.jobs[job].held_by == link:
+            count = _join(state, job, count)
+        use = state.uses[use].next
     return count
 
 
 @inner
-def _share_out(world: EngineState, count: int) -> None:
+def _share_out(state: EngineState, count: int) -> None:
     """Give the first `count` members, and the bursts that this concerns, their rates.
 
     All others keep theirs, as long as that is what they would get if everything were shared out
@@ -283,28 +283,28 @@ def _share_out(world: EngineState, count: int) -> None:
     that is full and on which none of its class has more. One that loses that link, or has more
     than a member whose link it is, becomes a member too.
     """
-    jobs, members = world.jobs, world.members
+    jobs, members = state.jobs, state.members
     while True:
-        if world.clock[0].slope != 0.0:
+        if state.clock[0].slope != 0.0:
             for i in range(count):
-                grow(world, members[i])
+                grow(state, members[i])
         done = 0
         while done < count:
             begin = done
-            done = _next_class(world, begin, count)
-            _fill(world, begin, done)
+            done = _next_class(state, begin, count)
+            _fill(state, begin, done)
         before = count
-        count = _concerned(world, count)
+        count = _concerned(state, count)
         if count == before:
             break
     for i in range(count):
-        set_rate(world, members[i], jobs[members[i]].offer)
+        set_rate(state, members[i], jobs[members[i]].offer)
 
 
 @inner
-def _next_class(world: EngineState, begin: int, count: int) -> int:
+def _next_class(state: EngineState, begin: int, count: int) -> int:
     """Bring the members of the highest rank from `begin` on to the front; return their end."""
-    jobs, members = world.jobs, world.members
+    jobs, members = state.jobs, state.members
     highest = jobs[members[begin]].rank
     for i in range(begin + 1, count):
         highest = max(highest, jobs[members[i]].rank)
@@ -317,34 +317,34 @@ def _next_class(world: EngineState, begin: int, count: int) -> int:
 
 
 @inner
-def _concerned(world: EngineState, count: int) -> int:
+def _concerned(state: EngineState, count: int) -> int:
     """Make members of all that do not have the right rate beside what is offered."""
-    jobs, links, uses, members = world.jobs, world.links, world.uses, world.members
-    world.clock[0].mark += 1
-    mark = world.clock[0].mark
+    jobs, links, uses, members = state.jobs, state.links, state.uses, state.members
+    state.clock[0].mark += 1
+    mark = state.clock[0].mark
     for i in range(count):
         row = jobs[members[i]]
         for use in range(row.first_use, row.first_use + row.uses):
             link = uses[use].link
-            if links[link].stamp != mark and is_over(world, link):
+            if links[link].stamp != mark and is_over(state, link):
                 links[link].stamp = mark
-                count = _concerned_on(world, link, count)
+                count = _concerned_on(state, link, count)
     return count
 
 
 @inner
-def _concerned_on(world: EngineState, link: int, count: int) -> int:
+def _concerned_on(state: EngineState, link: int, count: int) -> int:
     """Do so on one link, from the highest class down."""
-    jobs, uses = world.jobs, world.uses
-    stamp = world.clock[0].stamp
-    capacity = world.links[link].capacity
+    jobs, uses = state.jobs, state.uses
+    stamp = state.clock[0].stamp
+    capacity = state.links[link].capacity
     total = 0.0
-    rank = _highest_below(world, link, _NO_RANK)
+    rank = _highest_below(state, link, _NO_RANK)
     while rank != _LOWEST:
         below = _LOWEST
         most_kept, most = 0.0, 0.0  # of those that are no members, and of all
         least_kept, least = math.inf, math.inf  # the same of those that the link holds back
-        use = world.links[link].head
+        use = state.links[link].head
         while use >= 0:
             row = jobs[uses[use].job]
             if row.rank == rank:
@@ -368,48 +368,48 @@ def _concerned_on(world: EngineState, link: int, count: int) -> int:
         lost = most * (1.0 - ROUNDING) if full else math.inf
         limit = -1.0 if excess else least * (1.0 + ROUNDING)
         if most_kept > limit or least_kept < lost:
-            count = _join_beyond(world, link, count, rank, lost, limit)
+            count = _join_beyond(state, link, count, rank, lost, limit)
         rank = below
     return count
 
 
 @inner
 def _join_beyond(
-    world: EngineState, link: int, count: int, rank: int, lost: float, limit: float
+    state: EngineState, link: int, count: int, rank: int, lost: float, limit: float
 ) -> int:
     """Make members of flows that the link held back but has `lost`, and of those above `limit`."""
-    jobs, uses = world.jobs, world.uses
-    use = world.links[link].head
+    jobs, uses = state.jobs, state.uses
+    use = state.links[link].head
     while use >= 0:
         job = uses[use].job
         row = jobs[job]
-        if row.rank == rank and row.stamp != world.clock[0].stamp:
+        if row.rank == rank and row.stamp != state.clock[0].stamp:
             rate = row.rate / row.share
             if rate > limit or (row.held_by == link and rate < lost):
-                count = _join(world, job, count)
+                count = _join(state, job, count)
         use = uses[use].next
     return count
 
 
 @inner
-def _highest_below(world: EngineState, link: int, limit: int) -> int:
+def _highest_below(state: EngineState, link: int, limit: int) -> int:
     """Return the highest rank below `limit` on a link."""
     highest = _LOWEST
-    use = world.links[link].head
+    use = state.links[link].head
     while use >= 0:
-        rank = world.jobs[world.uses[use].job].rank
+        rank = state.jobs[state.uses[use].job].rank
         if rank < limit:
             highest = max(highest, rank)
-        use = world.uses[use].next
+        use = state.uses[use].next
     return highest
 
 
 @inner
-def begin_burst(world: EngineState, job: int) -> None:
+def begin_burst(state: EngineState, job: int) -> None:
     """Let a job send on all its links."""
-    links, uses = world.links, world.uses
-    row = world.jobs[job]
-    own = own_rate(world, job)
+    links, uses = state.links, state.uses
+    row = state.jobs[job]
+    own = own_rate(state, job)
     contended = False
     for use in range(row.first_use, row.first_use + row.uses):
         link = uses[use].link
@@ -421,34 +421,34 @@ def begin_burst(world: EngineState, job: int) -> None:
             uses[head].prev = use
         links[link].head = use
         links[link].active += 1
-        if is_over(world, link):
+        if is_over(state, link):
             contended = True
     if not contended:
-        set_rate(world, job, own)
+        set_rate(state, job, own)
         return
-    share_around(world, job)
+    share_around(state, job)
 
 
 @inner
-def share_around(world: EngineState, job: int) -> None:
+def share_around(state: EngineState, job: int) -> None:
     """Share out anew what a burst gets, and those that its links hold back."""
-    row = world.jobs[job]
-    world.clock[0].stamp += 1
-    count = _join(world, job, 0)
+    row = state.jobs[job]
+    state.clock[0].stamp += 1
+    count = _join(state, job, 0)
     for use in range(row.first_use, row.first_use + row.uses):
-        count = _join_held(world, world.uses[use].link, count)
-    _share_out(world, count)
+        count = _join_held(state, state.uses[use].link, count)
+    _share_out(state, count)
 
 
 @inner
-def end_burst(world: EngineState, job: int) -> None:
+def end_burst(state: EngineState, job: int) -> None:
     """Take a burst off its links and give what it leaves to the others."""
-    clock, jobs, links, uses = world.clock, world.jobs, world.links, world.uses
+    clock, jobs, links, uses = state.clock, state.jobs, state.links, state.uses
     row = jobs[job]
-    own = own_rate(world, job)
+    own = own_rate(state, job)
     row.rate = 0.0
     row.left = 0.0
-    _note_rate(world, job, 0.0)
+    _note_rate(state, job, 0.0)
     clock[0].stamp += 1
     count = 0
     for use in range(row.first_use, row.first_use + row.uses):
@@ -465,6 +465,6 @@ def end_burst(world: EngineState, job: int) -> None:
         if links[link].active == 0:
             links[link].demand = 0.0  # no rounding stays behind
     for use in range(row.first_use, row.first_use + row.uses):
-        count = _join_held(world, uses[use].link, count)
+        count = _join_held(state, uses[use].link, count)
     if count:
-        _share_out(world, count)
+        _share_out(state, count)

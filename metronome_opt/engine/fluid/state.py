@@ -19,11 +19,8 @@ Floats = NDArray[np.float64]
 Rows = Any  # structured arrays, whose fields a type checker cannot see
 
 AWAY, WAITING, COMPUTING, BURSTING, HELD = range(5)
-"""Stages of a job: not in the cluster, held back for its slot, computing, sending, held back with a
-burst that is ready."""
-
-HOLD, YIELD = range(2)
-"""What a job does that is late beyond its cushion; `slots.py` says what they mean."""
+"""Stages of a job: not in the cluster, waiting for its start, computing, sending, and waiting with
+a burst that is ready."""
 
 _I, _F = np.int64, np.float64
 
@@ -32,7 +29,7 @@ SEGMENT = np.dtype(
         ("compute", _F),
         ("volume", _F),
         ("rate", _F),
-        ("due", _F),  # of a paced job: when in an iteration the burst has its slot
+        ("due", _F),  # of a paced job: when in an iteration the burst has its window
         ("before", _F),  # what its iteration sends before the burst
     ]
 )
@@ -86,20 +83,16 @@ JOB = np.dtype(
         ("begun", _F),  # when the iteration began
         ("done", _I),  # iterations
         ("stamp", _I),
-        # Its slot.
+        # Its windows.
         ("period", _F),  # 0 for a job that is never held back
         ("speed", _F),  # of its clock, 1 for a true one
         ("due", _F),  # next planned start by its own clock
         ("planned", _F),  # the same by the controller's
-        ("cushion", _F),
-        ("paced", _I),  # whether its bursts keep slots, and not its iterations
-        ("lateness", _I),
+        ("tolerance", _F),
+        ("paced", _I),  # whether its bursts have windows, and not its iterations
         ("group", _I),
         ("seen", _F),  # how much of its group's shift it has taken part in
-        (
-            "retry",
-            _F,
-        ),  # when a job that has let go takes a slot again; 0: it keeps slots; -1: new ones
+        ("retry", _F),  # when a job takes windows again; 0: it has not let go; -1: new windows
         # What came of it.
         ("spent", _F),  # sum of iteration times
         ("shortest", _F),
@@ -147,10 +140,10 @@ class EngineState(NamedTuple):
     trace: Rows  # shape (records,), TRACE
 
 
-def empty_world(
+def empty_state(
     *, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int
 ) -> EngineState:
-    """Return a world of so many jobs, links, uses and segments in which nothing happens yet.
+    """Return a state of so many jobs, links, uses and segments in which nothing happens yet.
 
     Parameters
     ----------
@@ -159,7 +152,7 @@ def empty_world(
     trace
         Records that there is room for.
     """
-    world = EngineState(
+    state = EngineState(
         clock=np.zeros(1, CLOCK),
         jobs=np.zeros(jobs, JOB),
         links=np.zeros(links, LINK),
@@ -172,10 +165,10 @@ def empty_world(
         times=np.zeros((jobs, kept)),
         trace=np.zeros(trace, TRACE),
     )
-    world.jobs["place"], world.jobs["begun"], world.jobs["shortest"] = -1, -1.0, np.inf
-    world.jobs["speed"], world.jobs["share"], world.jobs["base"] = 1.0, 1.0, 1.0
-    world.links["head"] = -1
-    return world
+    state.jobs["place"], state.jobs["begun"], state.jobs["shortest"] = -1, -1.0, np.inf
+    state.jobs["speed"], state.jobs["share"], state.jobs["base"] = 1.0, 1.0, 1.0
+    state.links["head"] = -1
+    return state
 
 
 @inner

@@ -74,11 +74,11 @@ def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
 
 def sort_policies(policies: Collection[str]) -> tuple[str, ...]:
     """Return policies in their usual order, unknown ones last."""
-    from metronome_opt.simulation.policies import OURS
+    from metronome_opt.simulation.policies import BUILTIN_POLICIES
 
     def place(text: str) -> tuple[int, str]:
         name = text.partition(":")[0]
-        return [*OURS, name].index(name), text
+        return [*BUILTIN_POLICIES, name].index(name), text
 
     return tuple(sorted(policies, key=place))
 

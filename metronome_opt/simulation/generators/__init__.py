@@ -1,6 +1,6 @@
-"""Generators: the jobs of a scenario, drawn anew for every seed.
+"""Generators: the jobs of a scenario, drawn again for every seed.
 
-Random numbers depend on the seed alone, so that all policies get the same jobs.
+Random numbers depend on the seed alone, so that all policies get equal jobs.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from metronome_opt.files.records import Record, check_one
+from metronome_opt.simulation.generators.context import Generator, GeneratorContext
 from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulation.generators.periodic import Periodic
 from metronome_opt.simulation.generators.ring import Ring
-from metronome_opt.simulation.generators.setup import Generator, GeneratorContext
 from metronome_opt.simulation.generators.sweeps import Sweeps
 from metronome_opt.simulation.generators.traces import Trace
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,24 +14,20 @@ from metronome_opt.files.records import FrozenMap, Name, NonNegative, Positive, 
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import AllReduce
 from metronome_opt.scenario.scenario_file import RINGS, JobSpec
-from metronome_opt.simulation.generators.setup import (
-    Count,
+from metronome_opt.simulation.generators.context import (
+    Arrivals,
     Generator,
     GeneratorContext,
-    Load,
     Mix,
-    Model,
     Priorities,
     Seconds,
     Span,
-    arriving,
     nodes_by_rack,
     stream,
 )
 
 _ATTEMPTS = 1000
 _HYBRID_WORKERS = (4, 8)  # one or two replicas of GPT3
-_WORKERS = 2  # one on each node
 
 
 class Given(Generator):
@@ -46,7 +41,7 @@ class Given(Generator):
 
     work: Annotated[tuple[JobSpec, ...], Field(strict=False)]
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:  # noqa: ARG002 (as all generators)
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:  # noqa: ARG002 (as all generators)
         """Return the jobs."""
         return self.work
 
@@ -90,36 +85,27 @@ class Snapshot(Generator):
             refuse("mix", f"there is no mix {quote(self.mix)}; there are {', '.join(self.mixes)}")
         return self
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs of the mix in its order."""
-        nodes = tuple(node.name for node in setup.cluster.nodes[:2])
+        nodes = tuple(node.name for node in context.cluster.nodes[:2])
         if len(nodes) < 2:
             raise InputError("mixes: jobs need two nodes, the cluster has 1")
-        mix = self.mixes[self.mix or next(iter(self.mixes))]
-        draw = stream(seed, "arrivals")
-        return tuple(
-            self._job(setup, index, member, nodes, draw) for index, member in enumerate(mix)
-        )
-
-    def _job(
-        self,
-        setup: GeneratorContext,
-        index: int,
-        member: _Member,
-        nodes: tuple[str, ...],
-        draw: random.Random,
-    ) -> JobSpec:
-        model = setup.model(member.model, member.batch)
-        alone_s = setup.alone_s(model, _WORKERS, model.batch, nodes)
-        return model.job(
-            f"{member.model.lower()}-{index}",
-            _WORKERS,
-            model.batch,
-            priority=member.priority,
-            nodes=nodes,
-            arrival_s=alone_s * draw.random(),
-            iterations=max(1, round(self.seconds / alone_s)),
-        )
+        draw, jobs = stream(seed, "arrivals"), []
+        for index, member in enumerate(self.mixes[self.mix or next(iter(self.mixes))]):
+            model = context.model(member.model, member.batch)
+            isolated_s = context.isolated_s(model, len(nodes), model.batch, nodes)
+            jobs.append(
+                model.job(
+                    f"{member.model.lower()}-{index}",
+                    len(nodes),
+                    model.batch,
+                    priority=member.priority,
+                    nodes=nodes,
+                    arrival_s=isolated_s * draw.random(),
+                    iterations=max(1, round(self.seconds / isolated_s)),
+                )
+            )
+        return tuple(jobs)
 
 
 def take_fragment(
@@ -174,112 +160,71 @@ class Static(Generator):
     priorities: Priorities = (1, 2, 4)
     seconds: Seconds = 300.0
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in the order of the shipped scenario."""
         draw, batches = stream(seed, "jobs"), stream(seed, "batches")
-        for _ in range(_ATTEMPTS):
-            placed = self._place(setup, draw)
-            if placed is not None:
-                return tuple(
-                    self._job(setup, name, model, placed[name], batches)
-                    for name, model in setup.models.items()
-                )
-        raise InputError("workers: the cluster has no room for the jobs; use a larger one")
+        attempts = (self._place(context, draw) for _ in range(_ATTEMPTS))
+        placed = next((attempt for attempt in attempts if attempt is not None), None)
+        if placed is None:
+            raise InputError("workers: the cluster has no room for the jobs; use a larger one")
+        jobs = []
+        for name, model in context.models.items():
+            priority, fragment = placed[name]
+            workers, nodes = len(fragment), fragment if self.placement == "given" else None
+            batch = batches.choice(context.batches(model, workers, self.mix, nodes))
+            iterations = round(self.seconds / context.isolated_s(model, workers, batch, nodes))
+            fields = {"priority": priority, "nodes": nodes, "iterations": max(1, iterations)}
+            jobs.append(model.job(name, workers, batch, **fields))
+        return tuple(jobs)
 
     def _place(
-        self, setup: GeneratorContext, draw: random.Random
+        self, context: GeneratorContext, draw: random.Random
     ) -> dict[str, tuple[int, tuple[str, ...]]] | None:
-        """Return priority and nodes of each job; None if one has no room."""
-        free = Counter(setup.cluster.gpus_of)
+        """Return priority and nodes of each job; None if one does not fit."""
+        free = Counter(context.cluster.gpus_of)
         placed = {}
-        for name, model in draw.sample(list(setup.models.items()), len(setup.models)):
+        for name, model in draw.sample(list(context.models.items()), len(context.models)):
             span = _HYBRID_WORKERS if model.name == "GPT3" else self.workers
             workers = draw.choice(model.workers(*span))
             racks = draw.randint(1, self.racks)
-            nodes = take_fragment(draw, setup.cluster, free, workers, racks)
+            nodes = take_fragment(draw, context.cluster, free, workers, racks)
             if nodes is None:
                 return None
             placed[name] = (draw.choice(self.priorities), nodes)
         return placed
 
-    def _job(
-        self,
-        setup: GeneratorContext,
-        name: str,
-        model: Model,
-        placed: tuple[int, tuple[str, ...]],
-        draw: random.Random,
-    ) -> JobSpec:
-        priority, fragment = placed
-        workers = len(fragment)
-        nodes = fragment if self.placement == "given" else None
-        batches = setup.batches(model, workers, self.mix, nodes)
-        if not batches:
-            raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
-        batch = draw.choice(batches)
-        alone_s = setup.alone_s(model, workers, batch, nodes)
-        return model.job(
-            name,
-            workers,
-            batch,
-            priority=priority,
-            nodes=nodes,
-            iterations=max(1, round(self.seconds / alone_s)),
-        )
 
-
-class Dynamic(Generator):
-    """Poisson arrivals of jobs of the thirteen models, drawn uniformly; policies place them.
+class Dynamic(Arrivals):
+    """Jobs of the thirteen models, drawn uniformly; see `Model.workers`.
 
     Parameters
     ----------
-    count
-        Number of jobs that arrive, beginning with an empty cluster.
-    load
-        What arrives over what the GPUs could do; see `arriving`.
     mix
         Set of batches to draw from.
-    workers, iterations
-        Minimum and maximum of a uniform distribution; see `Model.workers`.
-    priorities
-        Classes to draw from.
     allreduce
         Of the models that send no more than all-reduces among all workers; left out, as of a job.
     """
 
-    count: Count
-    load: Load = 0.8
     mix: Mix = "any"
-    workers: Span = (2, 8)
-    priorities: Priorities = (1, 2, 4)
-    iterations: Span = (200, 1000)
     allreduce: AllReduce | None = None
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
-        """Return the jobs in order of arrival."""
-        if self.workers[1] > setup.gpus:
+    def draw(self, context: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
+        """Yield random jobs without end, with their GPU-seconds."""
+        if self.workers[1] > context.gpus:
             raise InputError(
-                f"workers: {self.workers[1]}: the cluster has {pluralise(setup.gpus, 'GPU')}"
+                f"workers: {self.workers[1]}: the cluster has {pluralise(context.gpus, 'GPU')}"
             )
-        drawn = islice(self._draw(setup, seed), self.count)
-        return arriving(list(drawn), self.load * setup.gpus, seed)
-
-    def _draw(self, setup: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
-        """Yield random jobs without end, each with its GPU-seconds."""
         draw = stream(seed, "jobs")
         classes, batches = stream(seed, "priorities"), stream(seed, "batches")
-        models = list(setup.models.values())
+        models = list(context.models.values())
         while True:
             model = draw.choice(models)
             workers = draw.choice(model.workers(*self.workers))
             iterations = draw.randint(*self.iterations)
-            suitable = setup.batches(model, workers, self.mix)
-            if not suitable:
-                raise InputError(f"mix: {self.mix}: no batch of {model.name} fits the hyperperiod")
-            batch = batches.choice(suitable)
-            priority = classes.choice(self.priorities)
-            fields: dict[str, Any] = {"priority": priority, "iterations": iterations}
+            batch = batches.choice(context.batches(model, workers, self.mix))
+            fields: dict[str, Any] = {"iterations": iterations}
+            fields["priority"] = classes.choice(self.priorities)
             if self.allreduce is not None and model.source.kind in RINGS:
                 fields["allreduce"] = self.allreduce
             job = model.job(model.name, workers, batch, **fields)
-            yield job, workers * iterations * setup.alone_s(model, workers, batch)
+            yield job, workers * iterations * context.isolated_s(model, workers, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -13,14 +14,9 @@ from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
-from metronome_opt.simulation.generators.setup import (
-    Count,
-    Generator,
+from metronome_opt.simulation.generators.context import (
+    Arrivals,
     GeneratorContext,
-    Load,
-    Priorities,
-    Span,
-    arriving,
     ordered,
     stream,
 )
@@ -30,41 +26,32 @@ _EQUAL_MS, _HARMONIC_MS, _FREE_MS = 400, (200, 400, 800), (200, 800)
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Periodic(Generator):
-    """Jobs that compute and then all-reduce around a ring of their workers; policies place them.
+class Periodic(Arrivals):
+    """Jobs that compute and then all-reduce around a ring of their workers.
 
     Parameters
     ----------
-    count, load, workers, priorities, iterations
-        As of `Dynamic`.
     gpus
-        Of a worker.
+        GPUs of a worker.
     periods
-        ``equal``: 400 ms each; ``harmonic``: 200, 400 or 800 ms; ``free``: uniform from 200 to
-        800 ms.
+        ``equal``: 400 ms; ``harmonic``: 200, 400 or 800 ms; ``free``: uniform from 200 to 800 ms.
     busy
         Minimum and maximum of the share of its period that a job sends for, with a worker on each
         node and all of its interface.
     """
 
-    count: Count
-    load: Load = 0.8
-    workers: Span = (2, 8)
     gpus: Positive = 1
-    priorities: Priorities = (1, 2, 4)
-    iterations: Span = (200, 1000)
     periods: Literal["equal", "harmonic", "free"] = "free"
     busy: Annotated[tuple[Share, Share], Field(strict=False), AfterValidator(ordered)] = (0.2, 0.5)
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
-        """Return the jobs in order of arrival."""
-        most = sum(count // self.gpus for count in setup.cluster.gpus_of.values())
+    def draw(self, context: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
+        """Yield random jobs without end, with their GPU-seconds."""
+        most = sum(count // self.gpus for count in context.cluster.gpus_of.values())
         if not 2 <= self.workers[0] <= self.workers[1] <= most:
             raise InputError(f"workers: {self.workers[0]} to {self.workers[1]}: not 2 to {most}")
-        draw, periods, classes = (stream(seed, each) for each in ("jobs", "periods", "priorities"))
-        rate = setup.cluster.nic
-        drawn = []
-        for _ in range(self.count):
+        draw, periods, classes = (stream(seed, part) for part in ("jobs", "periods", "priorities"))
+        rate = context.cluster.nic
+        while True:
             workers, iterations = draw.randint(*self.workers), draw.randint(*self.iterations)
             busy = draw.uniform(*self.busy)
             period_ms = {
@@ -90,5 +77,4 @@ class Periodic(Generator):
                 priority=classes.choice(self.priorities),
                 iterations=iterations,
             )
-            drawn.append((job, job.gpus * iterations * period_ms / 1000))
-        return arriving(drawn, self.load * setup.gpus, seed)
+            yield job, job.gpus * iterations * period_ms / 1000

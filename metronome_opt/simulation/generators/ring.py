@@ -10,7 +10,7 @@ from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import Name, Positive
 from metronome_opt.scenario.published import read_published
 from metronome_opt.scenario.scenario_file import JobSpec
-from metronome_opt.simulation.generators.setup import (
+from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,
     Seconds,
@@ -42,13 +42,13 @@ class Ring(Generator):
     apart: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     seconds: Seconds = 60.0
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in the order of the racks."""
-        pairs = list(nodes_by_rack(setup.cluster).values())
+        pairs = list(nodes_by_rack(context.cluster).values())
         if len(pairs) < 3 or any(len(nodes) < 2 for nodes in pairs):
             raise InputError("model: jobs of a ring need three racks of two nodes or more")
-        if self.gpus != 2 * setup.widest:
-            raise InputError(f"gpus: {self.gpus}: must be those of two nodes, {2 * setup.widest}")
+        if self.gpus != 2 * context.widest:
+            raise InputError(f"gpus: {self.gpus}: must be those of two nodes, {2 * context.widest}")
         table, draw = read_published(self.published), stream(seed, "ring")
         with error_context("model"):
             mean = table.step(self.model, self.gpus, None)
@@ -58,15 +58,15 @@ class Ring(Generator):
             step = mean.model_copy(update={"iteration_ms": mean.iteration_ms + longer})
             if step.iteration_ms < step.network_ms:
                 raise InputError(f"apart: {self.apart}: leaves jobs no time to compute; try less")
-            alone_s = float(step.iteration_ms) / 1000
+            isolated_s = float(step.iteration_ms) / 1000
             job = published_job(
-                setup,
+                context,
                 f"job-{index}",
                 step,
                 table.rate_mbps,
                 self.gpus,
-                arrival_s=alone_s * draw.random(),
-                iterations=self.seconds / alone_s,
+                arrival_s=isolated_s * draw.random(),
+                iterations=self.seconds / isolated_s,
                 jitter=None,
             )
             behind = pairs[(index + 1) % len(pairs)][1]

@@ -1,4 +1,4 @@
-"""Groups of alike jobs that arrive together, as searches for hyperparameters submit them."""
+"""Groups of equal jobs that arrive together, as searches for hyperparameters submit them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import FrozenMap, Jitter, Name
 from metronome_opt.scenario.published import read_published
 from metronome_opt.scenario.scenario_file import JobSpec
-from metronome_opt.simulation.generators.setup import (
+from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,
     Span,
+    job_names,
     published_job,
     stream,
 )
@@ -25,9 +26,9 @@ Shares = FrozenMap[Name, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
 
 class Sweeps(Generator):
-    """Groups of jobs of one model, size and length, each group arriving at once.
+    """Groups of jobs of one model, size and length; the jobs of a group arrive together.
 
-    Arrivals are drawn as those of `Dynamic`, for a load.
+    Arrivals are drawn for a load, as under `Arrivals`.
 
     Parameters
     ----------
@@ -38,13 +39,13 @@ class Sweeps(Generator):
     count
         Jobs; the last group may be smaller than drawn.
     load
-        GPU-seconds that arrive, on a network of their own, over those that there are.
+        GPU-seconds of isolated jobs that arrive, over the GPU-seconds that there are.
     groups, gpus
         Sizes of groups, and GPUs of their jobs, by the share of groups that have them.
     iterations
         Minimum and maximum of a uniform distribution.
     jitter
-        Of all jobs, which state it; left out, none is known.
+        Jitter of all jobs; left out, none is known.
     """
 
     published: Name = "muri"
@@ -56,7 +57,7 @@ class Sweeps(Generator):
     iterations: Span = (200, 1000)
     jitter: Jitter = None
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs in order of arrival."""
         table = read_published(self.published)
         draw, times = stream(seed, "jobs"), stream(seed, "arrivals")
@@ -73,18 +74,17 @@ class Sweeps(Generator):
             groups.append((size, gpus, step, iterations))
             gpu_s += size * gpus * iterations * float(step.iteration_ms) / 1000
             left -= size
-        end = gpu_s / (self.load * setup.gpus)
+        end = gpu_s / (self.load * context.gpus)
         arrivals = sorted(times.uniform(0.0, end) for _ in groups)
-        digits = len(str(self.count - 1))
-        members = (
-            (arrival, gpus, step, iterations)
-            for arrival, (size, gpus, step, iterations) in zip(arrivals, groups, strict=True)
+        members = [
+            (arrival, *group)
+            for arrival, (size, *group) in zip(arrivals, groups, strict=True)
             for _ in range(size)
-        )
+        ]
         return tuple(
             published_job(
-                setup,
-                f"job-{index:0{digits}}",
+                context,
+                name,
                 step,
                 table.rate_mbps,
                 gpus,
@@ -92,7 +92,9 @@ class Sweeps(Generator):
                 iterations=iterations,
                 jitter=self.jitter,
             )
-            for index, (arrival, gpus, step, iterations) in enumerate(members)
+            for name, (arrival, gpus, step, iterations) in zip(
+                job_names(self.count), members, strict=True
+            )
         )
 
 

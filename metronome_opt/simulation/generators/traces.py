@@ -1,9 +1,8 @@
-"""Arrivals as they were: traces of clusters as other projects publish them.
+"""Arrivals of traces of clusters as other projects publish them.
 
-A window of the trace is simulated, another one for each seed. Three forms are known by their
-columns: Muri's, which states iterations and network times; Sia's, whose models are looked up among
-published iterations, and whose lengths are the published GPU hours of the model; and Philly's,
-which states no model: one is drawn.
+A window of the trace is simulated, another one for each seed. Two forms are known by their columns:
+Muri's, which states iterations and network times; and Sia's, whose models are looked up among
+published iterations, and whose lengths are the published GPU hours of the model.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ import csv
 import gzip
 import lzma
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -25,16 +23,17 @@ from metronome_opt.errors import InputError, error_context, pluralise, quote
 from metronome_opt.files.records import Jitter, Name
 from metronome_opt.scenario.published import Published, PublishedStep, read_published
 from metronome_opt.scenario.scenario_file import JobSpec
-from metronome_opt.simulation.generators.setup import (
+from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,
+    job_names,
     published_job,
-    stream,
 )
 
 _MAX_ARRIVALS = 1_000_000
-_MAX_LINE = 10_000  # characters
-_LARGEST = 1e15  # of a number in a trace
+_MAX_NUMBER = 1e15  # in a trace
+_MURI_GPUS = 8  # of a node of its cluster
+_OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _Row = Mapping[str, str]
 
 
@@ -45,25 +44,17 @@ class Arrival(NamedTuple):
     ----------
     at_s
         In seconds, on the clock of the trace.
-    model
-        None where the trace does not say.
-    step
-        An iteration, where the trace states it.
-    iterations, gpu_s
-        Length of the job, in iterations or in seconds on one GPU; None where the trace does not
-        say.
+    batch
+        Samples of one GPU.
+    work
+        An iteration and the number of iterations, where the trace states them.
     """
 
     at_s: float
     gpus: int
-    model: str | None = None
-    batch: int | None = None
-    step: PublishedStep | None = None
-    iterations: int | None = None
-    gpu_s: float | None = None
-
-
-_MURI_GPUS = 8  # of a node of its cluster
+    model: str
+    batch: int
+    work: tuple[PublishedStep, int] | None = None
 
 
 def _number(row: _Row, column: str, least: float = 0.0) -> float:
@@ -71,9 +62,10 @@ def _number(row: _Row, column: str, least: float = 0.0) -> float:
         value = float(row[column])
     except ValueError:
         value = math.nan
-    if not least <= value <= _LARGEST:
+    if not least <= value <= _MAX_NUMBER:
         raise InputError(
-            f"{column}: must be a number from {least:g} to {_LARGEST:g}, got {quote(row[column])}"
+            f"{column}: must be a number from {least:g} to {_MAX_NUMBER:g}, "
+            f"got {quote(row[column])}"
         )
     return value
 
@@ -98,9 +90,8 @@ def _muri(row: _Row) -> Arrival:
         iteration_ms=Fraction(repr(length)),
         network_ms=Fraction(repr(network)),
     )
-    iterations = _count(row, "iterations")
     at_s = _number(row, "submit_time") / 1000
-    return Arrival(at_s, step.gpus, step.model, step.batch, step, iterations)
+    return Arrival(at_s, gpus, step.model, step.batch, (step, _count(row, "iterations")))
 
 
 def _sia(row: _Row) -> Arrival:
@@ -109,27 +100,16 @@ def _sia(row: _Row) -> Arrival:
     return Arrival(_number(row, "time"), gpus, row["application"].lower(), batch)
 
 
-def _philly(row: _Row) -> Arrival:
-    gpus = _count(row, "num_gpus")
-    try:
-        at = datetime.fromisoformat(row["timestamp"])
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    except ValueError:
-        raise InputError(f"timestamp: must be a time, got {quote(row['timestamp'])}") from None
-    return Arrival(at.timestamp(), gpus, gpu_s=gpus * _number(row, "duration"))
-
-
 _FORMS: Mapping[tuple[str, ...], Callable[[_Row], Arrival]] = {
     (
         *("num_gpu", "submit_time", "iterations", "model_name", "batch_size"),
         *("iteration_time", "resource_time_2"),
     ): _muri,
     ("time", "application", "num_replicas", "batch_size"): _sia,
-    ("timestamp", "duration", "num_gpus"): _philly,
 }
 
 
-@lru_cache(maxsize=1)  # each cell and seed asks for it
+@lru_cache(maxsize=1)  # all cells and seeds ask for it
 def read_trace(path: str | Path) -> Sequence[Arrival]:
     """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz).
 
@@ -140,8 +120,8 @@ def read_trace(path: str | Path) -> Sequence[Arrival]:
     """
     arrivals: list[Arrival] = []
     try:
-        with _open(Path(path)) as file:
-            rows = csv.DictReader(_lines(file), restval="")
+        with _OPENERS.get(Path(path).suffix, open)(path, "rt", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, restval="")
             columns = set(rows.fieldnames or ())
             form = next((form for form in _FORMS if set(form) <= columns), None)
             if form is None:
@@ -156,33 +136,16 @@ def read_trace(path: str | Path) -> Sequence[Arrival]:
                     arrivals.append(_FORMS[form](row))
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"{path}: cannot be read ({why}); get the file anew") from None
+        raise InputError(f"{path}: cannot be read ({why}); get the file again") from None
     if not arrivals:
         raise InputError(f"{path}: holds no arrivals")
     return tuple(sorted(arrivals, key=lambda arrival: arrival.at_s))
 
 
-def _open(path: Path) -> IO[str]:
-    match path.suffix:
-        case ".gz":
-            return gzip.open(path, "rt", encoding="utf-8-sig")
-        case ".xz":
-            return lzma.open(path, "rt", encoding="utf-8-sig")
-        case _:
-            return path.open(encoding="utf-8-sig")
-
-
-def _lines(file: IO[str]) -> Iterator[str]:
-    while line := file.readline(_MAX_LINE):
-        if len(line) == _MAX_LINE:
-            raise csv.Error(f"a line of more than {_MAX_LINE:,} characters")
-        yield line
-
-
 class Trace(Generator):
     """Arrivals of a trace; seeds take one window of it after the other.
 
-    Jobs larger than the cluster are left out.
+    Jobs larger than the cluster are dropped.
 
     Parameters
     ----------
@@ -193,10 +156,9 @@ class Trace(Generator):
     count
         Arrivals of a window.
     faster
-        So many times sooner do jobs arrive, and so many times fewer iterations do they have: the
-        load stays.
+        Factor by which time passes faster, and by which jobs have fewer iterations: the load stays.
     jitter
-        Of all jobs, which state it; left out, none is known.
+        Jitter of all jobs; left out, none is known.
     """
 
     file: Annotated[str, Field(min_length=1)] | None = None
@@ -205,64 +167,49 @@ class Trace(Generator):
     faster: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
     jitter: Jitter = None
 
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs of the window of a seed; the last one may have fewer."""
         if self.file is None:
             raise InputError("file: missing; name the trace with --trace FILE")
         table = read_published(self.published)
-        room = setup.gpus
+        gpus = context.gpus
         with error_context("file"):
-            arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= room]
+            arrivals = [arrival for arrival in read_trace(self.file) if arrival.gpus <= gpus]
         if not arrivals:
-            raise InputError(f"file: {self.file}: no job fits into {room} GPUs")
+            raise InputError(f"file: {self.file}: no job fits into {gpus} GPUs")
         windows = -(-len(arrivals) // self.count)
-        if seed >= windows and arrivals[0].model is not None:  # else others are drawn
+        if seed >= windows:
             raise InputError(
-                f"count: {self.count}: {self.file} has {pluralise(windows, 'window')} of so many "
-                f"jobs, and seed {seed} asks for one more; ask for fewer seeds or smaller windows"
+                f"count: {self.count}: {self.file} has {pluralise(windows, 'window')} of this "
+                f"number of jobs, and seed {seed} asks for one more; ask for fewer seeds or "
+                "smaller windows"
             )
-        first = seed % windows * self.count
-        window = arrivals[first : first + self.count]
-        draw = stream(seed, "models")
-        digits = len(str(len(window) - 1))
-        return tuple(
-            self._job(setup, f"job-{index:0{digits}}", arrival, window[0].at_s, table, draw.choice)
-            for index, arrival in enumerate(window)
-        )
+        window = arrivals[seed * self.count : (seed + 1) * self.count]
+        jobs = []
+        for name, arrival in zip(job_names(len(window)), window, strict=True):
+            step, iterations = arrival.work or _published_work(table, arrival)
+            job = published_job(
+                context,
+                name,
+                step,
+                table.rate_mbps,
+                arrival.gpus,
+                arrival_s=(arrival.at_s - window[0].at_s) / self.faster,
+                iterations=iterations / self.faster,
+                jitter=self.jitter,
+            )
+            jobs.append(job)
+        return tuple(jobs)
 
-    def _job(
-        self,
-        setup: GeneratorContext,
-        name: str,
-        arrival: Arrival,
-        begin_s: float,
-        table: Published,
-        choose: Callable[[tuple[str, ...]], str],
-    ) -> JobSpec:
-        model = arrival.model or choose(table.models)
-        step = arrival.step
-        if step is None:
-            with error_context("published"):
-                step = table.step(model, arrival.gpus, arrival.batch)
-        if arrival.iterations is not None:
-            iterations = float(arrival.iterations)
-        else:
-            gpu_s = arrival.gpu_s
-            if gpu_s is None:
-                if step.model not in table.gpu_hours:
-                    raise InputError(
-                        f"published: {table.name} states no GPU hours of {quote(model)}; choose "
-                        "another one, such as sia-rtx"
-                    )
-                gpu_s = 3600 * float(table.gpu_hours[step.model])
-            iterations = 1000 * gpu_s / arrival.gpus / float(step.iteration_ms)
-        return published_job(
-            setup,
-            name,
-            step,
-            table.rate_mbps,
-            arrival.gpus,
-            arrival_s=(arrival.at_s - begin_s) / self.faster,
-            iterations=iterations / self.faster,
-            jitter=self.jitter,
-        )
+
+def _published_work(table: Published, arrival: Arrival) -> tuple[PublishedStep, float]:
+    """Return the published iteration of a job, and how many take its published GPU hours."""
+    with error_context("published"):
+        step = table.step(arrival.model, arrival.gpus, arrival.batch)
+        if step.model not in table.gpu_hours:
+            raise InputError(
+                f"{table.name} states no GPU hours of {quote(arrival.model)}; choose another one, "
+                "such as sia-rtx"
+            )
+    gpu_s = 3600 * float(table.gpu_hours[step.model])
+    return step, 1000 * gpu_s / arrival.gpus / float(step.iteration_ms)

@@ -1,21 +1,20 @@
-"""Policies: placement, admission and slots of jobs.
+"""Policies: placement, admission and windows of jobs.
 
-A policy is a subclass of `baselines.SpreadPolicy`, and one `PolicyEntry`: in the table below, or in
-another package, which names it in an entry point of the group ``metronome_opt.policies``. Command
-line, studies, campaigns and figures know all policies by name.
+A policy is a subclass of `baselines.Policy`: in the table below, or in another package, which names
+the class in an entry point of the group ``metronome_opt.policies``. Command line, studies,
+campaigns and figures know all policies by name. Plug-ins are imported when they are used, and do
+not replace policies of this package.
 
-Keyword-only parameters of the factory are options, which follow the name:
-``metronome:slots=no:waits=no``. All have one more, ``routing``, as of a `Cluster`.
+Keyword-only parameters of the class are options, which follow the name:
+``metronome:slots=no:waits=no``. All policies have one more, ``routing``, as of a `Cluster`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,131 +24,89 @@ from metronome_opt.plugins import guarded, load_plugin, plugins
 from metronome_opt.scenario.cluster import Routing
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-    from metronome_opt.simulation.policies.baselines import SpreadPolicy
+    from metronome_opt.simulation.policies.baselines import Policy
 
 _ROUTING = "routing"
-_ENTRY_POINTS = "metronome_opt.policies"
 
-
-@dataclass(frozen=True)
-class PolicyEntry:
-    """Entry in the policy registry.
-
-    Attributes
-    ----------
-    about
-        Description in a few words.
-    make
-        Factory that takes a seed, or its place as ``module:name``.
-    """
-
-    about: str
-    make: str | Callable[..., SpreadPolicy]
-
-
-if TYPE_CHECKING:
-    POLICIES: Mapping[str, str]
-
-# From the practice of clusters to a lower bound.
-_OURS = {
-    "default": ("spread by free GPUs, no network, no shifting", "baselines:SpreadPolicy"),
+# From the practice of clusters to a lower bound: description, module and class.
+_BUILTIN = {
+    "default": ("spread by free GPUs, no network, no shifting", "baselines", "SpreadPolicy"),
     "nearest": (
         "fewest racks, then nodes, as topology-aware schedulers place",
-        "baselines:Nearest",
+        "baselines",
+        "Nearest",
     ),
-    "balanced": ("links overbooked least at peak, then nearest", "baselines:Balanced"),
-    "exclusive": ("bandwidth reserved at peak, jobs wait for it", "baselines:Exclusive"),
-    "cassini": ("most compatible placement, time shifts of CASSINI", "baselines:Cassini"),
-    "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "transport:Mltcp"),
-    "crux": ("nearest; links serve jobs of higher GPU intensity first", "transport:Crux"),
-    "metronome": ("places and starts by what they cost all jobs", "metronome:Metronome"),
-    "ideal": ("a network without contention: the bound", "baselines:Ideal"),
+    "balanced": ("links overbooked least at peak, then nearest", "baselines", "Balanced"),
+    "exclusive": ("bandwidth reserved at peak, jobs wait for it", "baselines", "Exclusive"),
+    "cassini": ("most compatible placement, time shifts of CASSINI", "baselines", "Cassini"),
+    "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "transport", "Mltcp"),
+    "crux": ("nearest; links serve jobs of higher GPU intensity first", "transport", "Crux"),
+    "metronome": ("places and starts by what they cost all jobs", "metronome", "Metronome"),
+    "ideal": ("a network without contention: the bound", "baselines", "Ideal"),
 }
-OURS = {name: PolicyEntry(about, f"{__name__}.{at}") for name, (about, at) in _OURS.items()}
+BUILTIN_POLICIES = tuple(_BUILTIN)
+"""Names of the policies of this package."""
 
+_PLUGINS = plugins("metronome_opt.policies")
 
-@cache
-def _registered() -> dict[str, PolicyEntry]:
-    """Return all policies by name; those of other packages do not replace ours."""
-    return {
-        **{name: _added(point) for name, point in plugins(_ENTRY_POINTS).items()},
-        **OURS,
-    }
-
-
-def _added(point: EntryPoint) -> PolicyEntry:
-    """Return the policy of another package; a broken one is refused when it is used."""
-    try:
-        registration = load_plugin(point, "policy")
-        if not isinstance(registration, PolicyEntry):
-            raise InputError(
-                f"policy: {quote(point.name)}: {point.value} must be a Registration; mend or "
-                "remove the package that adds it"
-            )
-    except InputError as error:
-        return PolicyEntry(f"cannot be used ({error})", partial(_refuse, error))
-    return registration
-
-
-def _refuse(error: InputError, *_: object, **__: object) -> NoReturn:
-    raise error
-
-
-def __getattr__(name: str) -> Any:
-    """Return `POLICIES`, what policies do by their names.
-
-    It is made on first use, because policies of other packages import this module.
-    """
-    if name != "POLICIES":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return {name: policy.about for name, policy in _registered().items()}
+POLICIES = {
+    **{name: f"plug-in, {point.value}" for name, point in _PLUGINS.items()},
+    **{name: about for name, (about, *_) in _BUILTIN.items()},
+}
+"""Descriptions of all policies by name."""
 
 
 def check_policy(text: str) -> None:
     """Raise `InputError` for a policy that is not known, or an option that it does not have."""
-    if ":" in text:
-        _factory(text)
-    else:
-        _registration(text)  # which imports no policy
+    name = text.partition(":")[0]
+    if name not in POLICIES:
+        raise InputError(f"{quote(name)} is not known; choose from {', '.join(POLICIES)}")
+    if name != text:  # a name alone needs no import
+        _read_options(text, _load(name))
 
 
-def find_policy(text: str, seed: int) -> SpreadPolicy:
+def find_policy(text: str, seed: int) -> Policy:
     """Return a policy by name and options; an `InputError` lists those that are known."""
     with error_context("policy"):
-        make, options = _factory(text)
+        check_policy(text)
+    make = _load(text.partition(":")[0])
+    options = _read_options(text, make)
     routing = options.pop(_ROUTING, None)
     with guarded(f"policy {text}", foreign=is_plugin(text)):
-        policy: SpreadPolicy = make(seed, **options)
+        policy: Policy = make(seed, **options)
     policy.routing = routing or policy.routing
     return policy
 
 
 def is_plugin(text: str) -> bool:
     """Return whether a policy is one of another package."""
-    return text.partition(":")[0] not in OURS
+    return text.partition(":")[0] not in _BUILTIN
 
 
-def _registration(name: str) -> PolicyEntry:
-    if name not in _registered():
-        raise InputError(f"{quote(name)} is not known; choose from {', '.join(_registered())}")
-    return _registered()[name]
+def _load(name: str) -> Callable[..., Policy]:
+    """Import the class of a known policy."""
+    if name in _BUILTIN:
+        _, module, made = _BUILTIN[name]
+        own: Callable[..., Policy] = getattr(import_module(f"{__name__}.{module}"), made)
+        return own
+    make = load_plugin(_PLUGINS[name], "policy")
+    if not callable(make):
+        raise InputError(
+            f"policy: {quote(name)}: {_PLUGINS[name].value} must be a subclass of Policy; mend or "
+            "remove the package that adds it"
+        )
+    return make
 
 
-def _factory(text: str) -> tuple[Callable[..., SpreadPolicy], dict[str, Any]]:
-    """Return the factory of a policy, and the options that the text states."""
+def _read_options(text: str, make: Callable[..., Policy]) -> dict[str, Any]:
+    """Return the options that the text states for a policy."""
     name, *stated = text.split(":")
-    make: Any = _registration(name).make
-    if isinstance(make, str):
-        module, _, attribute = make.partition(":")
-        make = getattr(import_module(module), attribute)
     parameters = signature(make, eval_str=True).parameters.values() if stated else ()
     known = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
     known[_ROUTING] = Routing
     options = {}
-    for each in stated:
-        option, _, value = each.partition("=")
+    for setting in stated:
+        option, _, value = setting.partition("=")
         if option not in known:
             raise InputError(
                 f"{quote(text)}: {quote(option)} is no option of {name}; "
@@ -160,4 +117,4 @@ def _factory(text: str) -> tuple[Callable[..., SpreadPolicy], dict[str, Any]]:
         except ValidationError as error:
             fault = explain(error).removeprefix("document: ")
             raise InputError(f"{quote(text)}: {option}: {fault}") from None
-    return make, options
+    return options

@@ -1,4 +1,4 @@
-"""Baseline policies: spread, nearest, reserved bandwidth, CASSINI, no contention."""
+"""The base class of policies, and baselines: spread, nearest, reserved bandwidth, CASSINI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metronome_opt.allocation.candidates import network_cost
 from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.engine.conditions import Growth
-from metronome_opt.engine.jobs import LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.scenario.cluster import Routing
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.simulation.policies.common_periods import ContentionGroup
@@ -24,8 +24,10 @@ _DRIFT = Fraction(1, 20)  # of a period: deviation that CASSINI does not correct
 _EFFORT = 1  # rounds of its search on each link
 
 
-class SpreadPolicy:
-    """Spreads tasks by free GPUs, ignores the network, and shifts no job; the base of all others.
+class Policy:
+    """Decides where jobs run, when they start, and which windows they have.
+
+    A subclass chooses placements in `place`, or in `starts` for all waiting jobs together.
 
     Attributes
     ----------
@@ -46,23 +48,23 @@ class SpreadPolicy:
         self._seed = seed
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return the placement of a waiting job, where most GPUs are free; None to let it wait."""
-        return state.room.spread(job.demand)
+        """Return the placement of a waiting job; None to let it wait."""
+        raise NotImplementedError
 
     def starts(
         self, waiting: Sequence[TrainingJob], state: SimState
     ) -> Iterator[tuple[TrainingJob, Placement]]:
-        """Yield the waiting jobs that start now, and where; the most urgent ones wait first.
+        """Yield the waiting jobs that start now, and where, the most urgent job first.
 
-        Each is in the state before the next one is asked for. None of them names its nodes.
+        A job is in the state before the next one is asked for. The jobs name no nodes.
         """
         for job in waiting:
-            placement = self.place(job, state) if job.work.gpus <= state.room.free_gpus else None
+            placement = self.place(job, state) if job.spec.gpus <= state.room.free_gpus else None
             if placement is not None:
                 yield job, self.routed(job, placement, state)
 
     def routed(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
-        """Return a placement whose flows have paths of their own, where these can be chosen."""
+        """Return a placement with chosen paths, where paths can be chosen."""
         is_chosen = state.room.cluster.routing == "chosen"
         return self.occupancy(state).routed(job.demand, placement) if is_chosen else placement
 
@@ -78,10 +80,10 @@ class SpreadPolicy:
         """Return the placement of a job where the scenario says, with paths."""
         if state.room.cluster.spines == 1:
             return state.room.placement(nodes, job.demand)
-        return self.occupancy(state).at_nodes(job.demand, nodes, job.work.paths)
+        return self.occupancy(state).at_nodes(job.demand, nodes, job.spec.paths)
 
     def reroutes(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
-        """Return jobs whose flows take other paths now that jobs on some links changed."""
+        """Return other paths for flows of jobs, by name, now that jobs on some links changed."""
         cluster = state.room.cluster
         if cluster.routing != "chosen":
             return {}
@@ -89,7 +91,7 @@ class SpreadPolicy:
         near = sorted(link for rack in between if rack & links for link in rack)
         there = {index: None for link in near for index in state.users.get(link, ())}
         jobs = (state.running[index].job for index in there)
-        free = [job.name for job in jobs if job.work.paths is None]
+        free = [job.name for job in jobs if job.spec.paths is None]
         return self.occupancy(state).rerouted(free)
 
     def occupancy(self, state: SimState) -> Occupancy:
@@ -109,24 +111,32 @@ class SpreadPolicy:
     def plan(
         self,
         state: SimState,  # noqa: ARG002
-        came: Sequence[int],  # noqa: ARG002
-        left: Sequence[RunningJob],  # noqa: ARG002
+        arrived: Sequence[int],  # noqa: ARG002
+        departed: Sequence[RunningJob],  # noqa: ARG002
     ) -> list[JobInstruction]:
-        """Return instructions to jobs after some came, which run already, and some left.
+        """Return instructions to jobs after some arrived, which run already, and some departed.
 
-        A job that came and has no order begins at once; others without an order go on as before.
+        Without an instruction a job that arrived begins at once, and another one goes on as before.
         """
         return []
 
     def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:  # noqa: ARG002
-        """Return where running jobs are moved, by name, in order, if a move costs so much."""
+        """Return new placements of running jobs, by name, in order, if a migration costs this."""
         return {}
 
 
-class Nearest(SpreadPolicy):
+class SpreadPolicy(Policy):
+    """Spreads tasks by free GPUs, ignores the network, and shifts no job."""
+
+    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
+        """Return a placement on the nodes where most GPUs are free."""
+        return state.room.spread(job.demand)
+
+
+class Nearest(Policy):
     """Puts tasks on the fewest racks, then the fewest nodes; knows nothing of traffic.
 
-    So topology-aware scheduling in Kueue, Volcano and KAI places them.
+    Topology-aware scheduling in Kueue, Volcano and KAI places tasks in this way.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
@@ -134,7 +144,7 @@ class Nearest(SpreadPolicy):
         return state.room.nearest(job.demand)
 
 
-class Balanced(SpreadPolicy):
+class Balanced(Policy):
     """Puts tasks where links are overbooked least at peak; of equals, on the nearest nodes.
 
     It balances load and knows nothing of time.
@@ -142,7 +152,7 @@ class Balanced(SpreadPolicy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement whose most booked link is overbooked least."""
-        load, capacities = state.load(), state.room.cluster.capacities
+        load, capacities = state.peak_load(), state.room.cluster.capacities
 
         def cost(placement: Placement) -> tuple[Fraction, tuple[int, ...]]:
             peak = RunningJob(job, placement).peak
@@ -161,7 +171,7 @@ class Ideal(SpreadPolicy):
     contends = False
 
 
-class Exclusive(SpreadPolicy):
+class Exclusive(Policy):
     """Reserves the bandwidth of every burst for as long as its job runs.
 
     A job waits until its peak fits on all links that it crosses. Of the placements where it does,
@@ -170,13 +180,14 @@ class Exclusive(SpreadPolicy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of minimum network cost whose bandwidth is free."""
-        load, places = state.load(), self.candidates(job, state)
-        fitting = [place for place in places if _fits(job, place, state, load)]
+        load = state.peak_load()
+        placements = self.candidates(job, state)
+        fitting = [placement for placement in placements if _fits(job, placement, state, load)]
         return min(fitting, key=network_cost, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Return True if its bandwidth is free."""
-        return _fits(job, placement, state, state.load())
+        return _fits(job, placement, state, state.peak_load())
 
 
 def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
@@ -187,62 +198,60 @@ def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping
     )
 
 
-class Cassini(SpreadPolicy):
+class Cassini(Policy):
     """Takes the placement whose links are most compatible on average, and shifts the jobs there.
 
     Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
     mean is over the links that the new job shares. No priorities.
 
     A shift delays one iteration of a job, which then runs freely. A job that is early by more than
-    5 % of its period waits; one that is late by more gets a new shift, as do all that were shifted
-    with it. They wait once, by as much as it is late. If it waited for its next turn instead, that
-    would cost nearly an iteration each time. Jobs run without shifts if the best ones leave more
-    than 5 % of the capacity of a link unserved: there, they would be late in every iteration.
+    5 % of its period waits; one that is late by more gets a new shift, as do all jobs that were
+    shifted with it. They wait once, by as much as it is late. If it waited for its next window
+    instead, that would cost nearly an iteration each time. Jobs run without shifts if the best
+    shifts leave more than 5 % of the capacity of a link unserved: there, jobs would be late in
+    every iteration.
 
-    Source: CASSINI (arXiv 2308.00852), algorithm 2. Not of the paper: the candidates, which are
-    those of the other policies here; idle time for common periods; the limit of what shifts leave
-    unserved; and at most 24 jobs around the new one are shifted together.
+    Source: CASSINI (arXiv 2308.00852), algorithm 2. Not of the paper: the candidates, which all
+    policies here share; idle time for common periods; the limit of what shifts leave unserved; and
+    at most 24 jobs around the new one are shifted together.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the most compatible candidate."""
-        return min(
-            self.candidates(job, state, _CANDIDATES),
-            key=lambda placement: (
-                *_incompatibility(job, placement, state),
-                network_cost(placement),
-            ),
-            default=None,
-        )
+
+        def cost(placement: Placement) -> tuple[bool, Fraction, tuple[int, ...]]:
+            return *_incompatibility(job, placement, state), network_cost(placement)
+
+        return min(self.candidates(job, state, _CANDIDATES), key=cost, default=None)
 
     def plan(
-        self, state: SimState, came: Sequence[int], left: Sequence[RunningJob]
+        self, state: SimState, arrived: Sequence[int], departed: Sequence[RunningJob]
     ) -> list[JobInstruction]:
-        """Shift all jobs around those that came, and around those that left."""
-        orders = []
-        for members in state.changed(came, left):
-            shifted = _shift(state, ContentionGroup.of(state, members))
-            orders += [shifted.get(i, JobInstruction(i, None, state.can_start(i))) for i in members]
-        return orders
+        """Shift all jobs around those that arrived, and around those that departed."""
+        instructions: dict[int, JobInstruction] = {}
+        for members in state.changed_groups(arrived, departed):
+            instructions |= {index: JobInstruction(index) for index in members}
+            instructions |= _shift(state, ContentionGroup.of(state, members))
+        return list(instructions.values())
 
 
-def _shift(state: SimState, rivals: ContentionGroup | None) -> dict[int, JobInstruction]:
-    """Return orders by index; none if shifts do not make the jobs compatible."""
-    if rivals is None:
+def _shift(state: SimState, group: ContentionGroup | None) -> dict[int, JobInstruction]:
+    """Return instructions by index; none if shifts do not make the jobs compatible."""
+    if group is None:
         return {}
-    shifts = shifts_of(rivals.instance, _EFFORT).offsets
-    reports = evaluate(rivals.instance, shifts).links
+    shifts = shifts_of(group.instance, _EFFORT).offsets
+    reports = evaluate(group.instance, shifts).links
     if any(report.score < 1 - _DRIFT for report in reports if report.jobs > 1):
         return {}
-    group = state.engine.new_group()
-    orders = {}
-    jobs = rivals.instance.jobs
-    starts = rivals.starts([shifts[job.name] for job in jobs])
-    for member, job, start in zip(rivals.members, jobs, starts, strict=True):
-        period_ms = float(job.period * rivals.instance.slot_ms)
-        slot = WindowSchedule(period_ms, float(_DRIFT * period_ms), LatePolicy.HOLD, group)
-        orders[member] = JobInstruction(member, slot, start)
-    return orders
+    together = state.engine.new_group()
+    jobs = group.instance.jobs
+    starts = group.starts([shifts[job.name] for job in jobs])
+    instructions = {}
+    for index, job, start in zip(group.members, jobs, starts, strict=True):
+        period_ms = float(job.period * group.instance.slot_ms)
+        windows = WindowSchedule(period_ms, float(_DRIFT * period_ms), together)
+        instructions[index] = JobInstruction(index, windows, start)
+    return instructions
 
 
 def _incompatibility(
@@ -252,12 +261,12 @@ def _incompatibility(
     if not placement.links:
         return False, Fraction(0)
     with state.trying(RunningJob(job, placement)):
-        rivals = ContentionGroup.of(state, state.around(job.index))
-        if rivals is None or job.index not in rivals.members:
+        group = ContentionGroup.of(state, state.group_of(job.index))
+        if group is None or job.index not in group.members:
             return False, Fraction(0)
-        shifts = shifts_of(rivals.instance, _EFFORT)
-        mine = rivals.instance.jobs[rivals.members.index(job.index)].links
-        reports = evaluate(rivals.instance, shifts.offsets).links
-        scores = [report.score for report in reports if report.name in mine and report.jobs > 1]
+        shifts = shifts_of(group.instance, _EFFORT)
+        own = group.instance.jobs[group.members.index(job.index)].links
+        reports = evaluate(group.instance, shifts.offsets).links
+        scores = [report.score for report in reports if report.name in own and report.jobs > 1]
         mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
         return shifts.closing > 0, 1 - mean

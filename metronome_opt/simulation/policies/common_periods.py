@@ -1,13 +1,14 @@
-"""Running jobs as instances; periods and shifts of jobs that share links.
+"""Running jobs as instances; common periods and shifts of jobs that share links.
 
-Bursts of two jobs never meet for good only if their periods fit each other. One job's
-iteration is the base; the others take a whole number of bases, or a whole part of it, with idle
-time at the end. A job that would have to idle for too long is left out.
+Two jobs can only be kept apart for good if their periods fit. One job's iteration is the base; the
+others take a whole number of bases, or a whole part of it, with idle time at the end. A job that
+would have to idle for too long is dropped.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -15,21 +16,23 @@ from typing import Self
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.simulation.state import SLOT_MS, SimState
 
-_MOST_PARTS = 8
-_MOST_BASES = 12  # that all repeat together after
-_MOST_IDLE = 0.1  # of an iteration
-_LEFT_OUT = 0.3  # of an iteration: the cost of a job that is left out
+_MAX_PARTS = 8
+_MAX_BASES = 12  # after which all repeat together
+_MAX_IDLE = 0.1  # of an iteration
+_DROPPED = 0.3  # of an iteration: the cost of a job that is dropped
 
 
 def group_instance(
     state: SimState, periods: Mapping[int, int], links: Iterable[str] | None = None
 ) -> Instance:
-    """Return running jobs as an instance, as they claim to be, on the grid of policies.
+    """Return running jobs as an instance, on the grid of policies.
 
     Parameters
     ----------
+    state
+        The jobs and the cluster.
     periods
-        Period of each job by its index, in slots.
+        Periods by index of the job, in slots.
     links
         Links of the instance; all that the jobs use if None.
     """
@@ -46,9 +49,9 @@ def group_instance(
                 name=str(index),
                 period=periods[index],
                 best_ms=each.job.best.duration,
-                max_stretch=periods[index],  # slots may be twice as far apart
-                weight=each.job.work.priority,
-                phases=each.claim.phases,
+                max_stretch=periods[index],  # windows may be twice as far apart
+                weight=each.job.spec.priority,
+                phases=each.phases,
                 jitter=state.jitter if each.job.traffic.jitter is None else each.job.traffic.jitter,
                 links={
                     link: flows
@@ -62,21 +65,21 @@ def group_instance(
 
 
 def common_periods(durations: Mapping[int, int], weights: Mapping[int, int]) -> dict[int, int]:
-    """Return the period of each job that can keep in step with others, in slots.
+    """Return the periods of the jobs that can keep in step, in slots, by index.
 
     Parameters
     ----------
     durations
         Length of an iteration without delays, in slots.
     weights
-        Priorities: a unit of idle time of a job costs as much.
+        Priorities: the cost of a unit of idle time.
     """
     best: dict[int, int] = {}
     minimum = math.inf
     for base in sorted(set(durations.values())):
         periods = _with_base(base, durations)
         idle = sum(
-            weights[job] * (periods[job] / duration - 1 if job in periods else _LEFT_OUT)
+            weights[job] * (periods[job] / duration - 1 if job in periods else _DROPPED)
             for job, duration in durations.items()
         )
         if idle < minimum:
@@ -85,11 +88,11 @@ def common_periods(durations: Mapping[int, int], weights: Mapping[int, int]) -> 
 
 
 def _with_base(base: int, durations: Mapping[int, int]) -> dict[int, int]:
-    parts = {job: min(_MOST_PARTS, base // duration) for job, duration in durations.items()}
+    parts = {job: min(_MAX_PARTS, base // duration) for job, duration in durations.items()}
     fitting = {
         job: count
         for job, count in parts.items()
-        if count >= 1 and base / count <= durations[job] * (1 + _MOST_IDLE)
+        if count >= 1 and base / count <= durations[job] * (1 + _MAX_IDLE)
     }
     whole = math.lcm(*fitting.values())
     base = -(-base // whole) * whole
@@ -97,20 +100,24 @@ def _with_base(base: int, durations: Mapping[int, int]) -> dict[int, int]:
     for job, duration in durations.items():
         period = base // fitting[job] if job in fitting else -(-duration // base) * base
         together = math.lcm(period, base, *periods.values())
-        if period <= duration * (1 + _MOST_IDLE) and together <= _MOST_BASES * base:
+        if period <= duration * (1 + _MAX_IDLE) and together <= _MAX_BASES * base:
             periods[job] = period
     return periods
 
 
 def best_shift(waits: Sequence[float], periods: Sequence[float], weights: Sequence[int]) -> float:
-    """Return by how much to shift all jobs earlier such that the weighted sum of waits is least.
+    """Return the shift of all jobs to an earlier time that minimises the weighted sum of waits.
 
-    To shift all leaves everything else as it is.
+    Parameters
+    ----------
+    waits, periods, weights
+        Of the jobs, in one order: the wait for the next window, the time between two windows, and
+        the weight of a wait.
     """
 
     def cost(by: float) -> float:
-        each = zip(weights, waits, periods, strict=True)
-        return sum(weight * ((wait - by) % period) for weight, wait, period in each)
+        jobs = zip(weights, waits, periods, strict=True)
+        return sum(weight * ((wait - by) % period) for weight, wait, period in jobs)
 
     return min(waits, key=cost, default=0.0)
 
@@ -124,7 +131,7 @@ class ContentionGroup:
     members
         Indices of the jobs, in the order of the instance's jobs.
     ready_ms
-        When each of them could begin its next iteration.
+        When they could begin their next iterations, in this order.
     """
 
     instance: Instance
@@ -135,57 +142,48 @@ class ContentionGroup:
     @classmethod
     def of(cls, state: SimState, members: Sequence[int]) -> Self | None:
         """Return the members that can keep in step, with their contended links, if any can."""
-        contended = _contended_links(state, members)
-        meeting = _on_links(state, members, contended)
+        contending, _ = _contending(state, members)
         periods = common_periods(
-            {index: state.running[index].slots for index in meeting},
-            {index: max(1, state.running[index].job.work.priority) for index in meeting},
+            {index: state.running[index].slots for index in contending},
+            {index: max(1, state.running[index].job.spec.priority) for index in contending},
         )
-        in_step = [index for index in meeting if index in periods]
-        links = _contended_links(state, in_step)
-        chosen = _on_links(state, in_step, links)
+        chosen, links = _contending(state, [index for index in contending if index in periods])
         if len(chosen) < 2:
             return None
         instance = group_instance(state, {index: periods[index] for index in chosen}, links)
-        ready = tuple(state.can_start(index) for index in chosen)
+        ready = tuple(state.earliest_start(index) for index in chosen)
         return cls(instance, tuple(chosen), ready, state.now)
 
     def starts(self, offsets: Sequence[int]) -> list[float]:
         """Return when each job is to begin its next iteration, in ms.
 
+        All are shifted equally, so that the jobs wait as little as possible, weighted by priority.
+
         Parameters
         ----------
         offsets
-            Slots, in the order of the instance's jobs. All are shifted alike, so that the jobs
-            wait as little as possible, weighted by priority.
+            Slots, in the order of the instance's jobs.
         """
         slot_ms = self.instance.slot_ms
         periods = [float(job.period * slot_ms) for job in self.instance.jobs]
-        planned = [self.origin_ms + offset * slot_ms for offset in offsets]
         waits = [
-            (plan - ready) % period
-            for plan, ready, period in zip(planned, self.ready_ms, periods, strict=True)
+            (self.origin_ms + offset * slot_ms - ready) % period
+            for offset, ready, period in zip(offsets, self.ready_ms, periods, strict=True)
         ]
         by = best_shift(waits, periods, [job.weight for job in self.instance.jobs])
-        each = zip(self.ready_ms, waits, periods, strict=True)
-        return [ready + (wait - by) % period for ready, wait, period in each]
+        jobs = zip(self.ready_ms, waits, periods, strict=True)
+        return [ready + (wait - by) % period for ready, wait, period in jobs]
 
 
-def _on_links(state: SimState, members: Sequence[int], links: Mapping[str, object]) -> list[int]:
-    return [
-        index
-        for index in members
-        if not links.keys().isdisjoint(state.running[index].placement.links)
-    ]
-
-
-def _contended_links(state: SimState, members: Sequence[int]) -> dict[str, None]:
-    peaks: dict[str, int] = {}
+def _contending(state: SimState, members: Sequence[int]) -> tuple[list[int], list[str]]:
+    """Return the jobs whose bursts exceed the capacity of a link together, and these links."""
+    peaks: Counter[str] = Counter()
     for index in members:
         placed = state.running[index]
-        peak = max(phase.rate for phase in placed.claim.phases)
+        peak = max(phase.rate for phase in placed.phases)
         for link, flows in placed.placement.links.items():
-            peaks[link] = peaks.get(link, 0) + flows * peak
-    return {
-        link: None for link, peak in peaks.items() if peak > state.room.cluster.capacities[link]
-    }
+            peaks[link] += flows * peak
+    capacities = state.room.cluster.capacities
+    links = [link for link, peak in peaks.items() if peak > capacities[link]]
+    crossing = {index for link in links for index in state.users[link]}
+    return [index for index in members if index in crossing], links

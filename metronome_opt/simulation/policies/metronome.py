@@ -28,10 +28,10 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.simulation.policies.baselines import SpreadPolicy
+from metronome_opt.simulation.policies.baselines import Policy
 from metronome_opt.simulation.policies.common_periods import best_shift, group_instance
 from metronome_opt.simulation.policies.transport import GROWTH
 from metronome_opt.simulation.state import (
@@ -47,15 +47,15 @@ _MAX_LOSS = float(MAX_LOSS)
 _FIRST_SEED = 300_000  # that no search uses
 
 
-class Metronome(SpreadPolicy):
-    """Lets `allocation` decide where a job runs and when it starts, and `slowdown` its slots.
+class Metronome(Policy):
+    """Lets `allocation` decide where a job runs, when it starts, and its windows.
 
     Parameters
     ----------
     places
-        Whether places are chosen; otherwise jobs are on the nearest nodes.
+        Whether placements are chosen; otherwise jobs are on the nearest nodes.
     waits
-        Whether a job may wait although there is room.
+        Whether a job may wait although there are free resources.
     slots
         Whether jobs are gated.
     periods
@@ -67,7 +67,7 @@ class Metronome(SpreadPolicy):
     mltcp
         Whether hosts share as under the policy of this name.
     objective
-        What slots and classes minimise: the weighted mean slowdown, or completion.
+        Objective of windows and classes: the weighted mean slowdown, or completion.
     max_loss
         The share by which a job may be slower than with no job gated; none for any.
     """
@@ -107,7 +107,7 @@ class Metronome(SpreadPolicy):
         """Yield the jobs that start now."""
         asked = []
         for job in waiting:
-            demand, arrival_ms = self._demand(job), 1000 * job.work.arrival_s
+            demand, arrival_ms = self._demand(job), 1000 * job.spec.arrival_s
             self._arrivals.note(demand, arrival_ms)
             asked.append(QueuedJob(demand, state.now - arrival_ms))
         decisions = decide_admissions(
@@ -119,7 +119,7 @@ class Metronome(SpreadPolicy):
                 yield job, placement
 
     def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
-        """Return what `allocation` moves; jobs whose nodes the scenario gives stay."""
+        """Return the migrations of `allocation`; jobs whose nodes the scenario gives stay."""
         running = state.running.items()
         free = {
             link
@@ -132,7 +132,7 @@ class Metronome(SpreadPolicy):
             for index, each in running
             if index in self._windows and free.isdisjoint(each.placement.links)
         }
-        costs = {each.job.name: cost_ms for _, each in running if each.job.work.nodes is None}
+        costs = {each.job.name: cost_ms for _, each in running if each.job.spec.nodes is None}
         moves = choose_migrations(self.occupancy(state), costs, kept)
         return {move.job: move.after for move in moves}
 
@@ -150,7 +150,7 @@ class Metronome(SpreadPolicy):
         return Occupancy(state.room, placed, self._meetings, candidates)
 
     def _demand(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
-        """Return a job as it is known, of which so much is left; all of it if None."""
+        """Return a job as it is known, with its remaining time; all of it if None."""
         length = job.demand.length_ms if left_ms is None else left_ms
         if self._lengths == "unknown" or length is None:
             return replace(job.demand, length_ms=None)
@@ -159,45 +159,43 @@ class Metronome(SpreadPolicy):
         return replace(job.demand, length_ms=length)
 
     def plan(
-        self, state: SimState, came: Sequence[int], left: Sequence[RunningJob]
+        self, state: SimState, arrived: Sequence[int], departed: Sequence[RunningJob]
     ) -> list[JobInstruction]:
-        """Gate or classify the jobs around those that came and left, where they gain by it."""
+        """Gate or classify the jobs around those that arrived and departed, where they gain."""
         if not self._slots:
             return []
-        gone = [placed.job.index for placed in left if placed.job.index not in state.running]
-        for index in [*gone, *(index for index in came if not state.engine.is_gated(index))]:
+        gone = [placed.job.index for placed in departed if placed.job.index not in state.running]
+        new = [index for index in arrived if not state.engine.is_gated(index)]
+        for index in [*gone, *new]:
             self._windows.pop(index, None)
             self._classes.pop(index, None)
         return [
-            order for members in state.changed(came, left) for order in self._decide(state, members)
+            instruction
+            for members in state.changed_groups(arrived, departed)
+            for instruction in self._decide(_Group(state, members, self._windows, self._classes))
         ]
 
-    def _decide(self, state: SimState, members: Sequence[int]) -> Iterator[JobInstruction]:
-        """Yield orders to those of some jobs whose windows or class change."""
-        group = _Group(state, tuple(members), self._windows, self._classes)
-        plan = self._chosen(group)
-        for index in members:
-            name = str(index)
-            offset, period = plan.offsets[name], plan.periods.get(name)
-            traffic_class = plan.classes.get(name, 0)
+    def _decide(self, group: _Group) -> Iterator[JobInstruction]:
+        """Yield instructions to the jobs of a group whose windows or class change."""
+        plan = self._choose_plan(group)
+        for index in group.members:
             if group.keeps(plan, index):
                 continue
-            slot, start = None, state.can_start(index)
             self._windows.pop(index, None)
-            self._classes[index] = traffic_class
-            if period is not None:
-                start = group.start_ms(index, offset, period)
+            self._classes[index] = traffic_class = plan.classes.get(str(index), 0)
+            windows, start = None, 0.0
+            if (period := plan.periods.get(str(index))) is not None:
+                start = group.start_ms(plan, index)
                 self._windows[index] = period, start
-                slot = WindowSchedule(
+                windows = WindowSchedule(
                     period_ms=float(period * SLOT_MS),
-                    cushion_ms=FIRST_CUSHION * period * SLOT_MS,
-                    lateness=LatePolicy.YIELD,
+                    tolerance_ms=FIRST_CUSHION * period * SLOT_MS,
                     bursts_ms=group.bursts_ms(index),
                 )
-            yield JobInstruction(index, slot, start, traffic_class)
+            yield JobInstruction(index, windows, start, traffic_class)
 
-    def _chosen(self, group: _Group) -> Plan:
-        """Return the plan of a group: as it is, unless another gains more than the change costs."""
+    def _choose_plan(self, group: _Group) -> Plan:
+        """Return the present plan of a group, unless another gains more than the change costs."""
         lives = group.lives_ms if self._objective == "completion" else None
         options = replace(
             self._options,
@@ -210,16 +208,16 @@ class Metronome(SpreadPolicy):
         key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
         if key not in self._searched:
             self._searched[key] = find_plan(group.instance, options, Budget())
-        found, stay = group.anchored(self._searched[key]), group.present
-        free = Plan(group.instance.unshifted)
-        if found == stay:
-            return stay
+        found, present = group.anchored(self._searched[key]), group.present
+        ungated = Plan(group.instance.unshifted)
+        if found == present:
+            return present
         evaluator = options.evaluator(
             group.instance, _FIRST_SEED, PERIODS, Budget(), group.change_costs
         )
-        if not evaluator.is_harmless(stay):
-            stay = free
-        return evaluator.best(stay, [plan for plan in (found, free) if plan != stay])
+        if not evaluator.is_harmless(present):
+            present = ungated
+        return evaluator.best(present, [plan for plan in (found, ungated) if plan != present])
 
 
 @dataclass(frozen=True)
@@ -229,32 +227,32 @@ class _Group:
     Attributes
     ----------
     windows
-        Of gated jobs by index: period in slots, and a moment at which a period began, in ms.
+        Period in slots of gated jobs, and a moment at which a period began, in ms, by index.
     classes
-        Traffic class of each job by index, where it is above the lowest.
+        Traffic class of jobs by index, where it is above the lowest.
     """
 
     state: SimState
-    members: tuple[int, ...]
+    members: Sequence[int]
     windows: Mapping[int, tuple[int, float]]
     classes: Mapping[int, int]
+
+    def _ready_ms(self, index: int) -> float:
+        return self.state.earliest_start(index) - self.state.now
 
     @cached_property
     def instance(self) -> Instance:
         """The jobs as an instance; without jitter bursts stay where they are."""
-        periods = {index: self.state.running[index].slots for index in self.members}
-        instance = group_instance(self.state, periods)
+        instance = group_instance(
+            self.state, {i: self.state.running[i].slots for i in self.members}
+        )
         if any(job.jitter for job in instance.jobs):
             return instance
-        ready = {
-            str(i): round((self.state.can_start(i) - self.state.now) / SLOT_MS) for i in periods
-        }
-        return instance.replace(
-            jobs=tuple(
-                job.model_copy(update={"ready": ready[job.name] % job.period})
-                for job in instance.jobs
-            )
+        jobs = (
+            job.model_copy(update={"ready": round(self._ready_ms(index) / SLOT_MS) % job.period})
+            for index, job in zip(self.members, instance.jobs, strict=True)
         )
+        return instance.replace(jobs=tuple(jobs))
 
     @cached_property
     def patterns(self) -> Mapping[str, IterationProfile]:
@@ -268,12 +266,12 @@ class _Group:
 
     @property
     def lives_ms(self) -> Mapping[str, float]:
-        """How long jobs still run at best, in ms, to two digits."""
+        """The remaining time of jobs without delays, in ms, to two digits."""
         return {str(i): float(f"{self.state.left_ms(i):.1e}") for i in self.members}
 
     @cached_property
     def present(self) -> Plan:
-        """The plan as things are; jobs that have just come are not gated."""
+        """The plan as things are; jobs that have just arrived are not gated."""
         offsets, periods = dict(self.instance.unshifted), {}
         for index in self.members:
             if index in self.windows:
@@ -284,19 +282,19 @@ class _Group:
         return Plan(offsets, periods, classes)
 
     def anchored(self, plan: Plan) -> Plan:
-        """Return a plan with all windows shifted by the same amount, such that jobs wait little."""
-        gated = [index for index in self.members if str(index) in plan.periods]
-        periods = [float(plan.periods[str(index)] * SLOT_MS) for index in gated]
+        """Return a plan with all windows shifted equally, such that jobs wait little."""
+        gated = {str(i): i for i in self.members if str(i) in plan.periods}
         waits = []
-        for index in gated:
-            name, ready = str(index), self.state.can_start(index) - self.state.now
+        for name, index in gated.items():
+            ready = self._ready_ms(index)
             if self.present.periods.get(name) == plan.periods[name]:
                 ready = float(self.present.offsets[name] * SLOT_MS)
             waits.append(plan.offsets[name] * SLOT_MS - ready)
-        weights = [max(1, self.state.running[index].job.work.priority) for index in gated]
+        periods = [float(plan.periods[name] * SLOT_MS) for name in gated]
+        weights = [max(1, self.state.running[i].job.spec.priority) for i in gated.values()]
         by = best_shift(waits, periods, weights)
         offsets = {
-            str(i): round(plan.offsets[str(i)] - by / SLOT_MS) % plan.periods[str(i)] for i in gated
+            name: round(plan.offsets[name] - by / SLOT_MS) % plan.periods[name] for name in gated
         }
         return replace(plan, offsets={**plan.offsets, **offsets})
 
@@ -309,23 +307,21 @@ class _Group:
             and (name not in plan.periods or plan.offsets[name] == present.offsets[name])
         )
 
-    def start_ms(self, index: int, offset: int, period: int) -> float:
-        """Return when a job begins its next iteration in its window."""
-        ready = self.state.can_start(index)
+    def start_ms(self, plan: Plan, index: int) -> float:
+        """Return when a gated job begins its next iteration in its window."""
+        period, offset = plan.periods[str(index)], plan.offsets[str(index)]
+        ready = self.state.earliest_start(index)
         wait = (self.state.now + offset * SLOT_MS - ready) % (period * SLOT_MS)
         return ready + wait
 
     def bursts_ms(self, index: int) -> tuple[float, ...]:
         """Return when the bursts of a job are due in an iteration."""
-        return tuple(
-            sorted(float(p.start * SLOT_MS) for p in self.state.running[index].claim.phases)
-        )
+        return tuple(sorted(float(p.start * SLOT_MS) for p in self.state.running[index].phases))
 
     def change_costs(self, plan: Plan) -> Floats:
-        """Return by how much waits for new windows slow jobs down until the next job leaves."""
+        """Return by how much waits for new windows slow jobs down until the next job departs."""
         waits = np.zeros(len(self.members))
         for number, index in enumerate(self.members):
             if not self.keeps(plan, index) and str(index) in plan.periods:
-                period, offset = plan.periods[str(index)], plan.offsets[str(index)]
-                waits[number] = self.start_ms(index, offset, period) - self.state.can_start(index)
+                waits[number] = self.start_ms(plan, index) - self.state.earliest_start(index)
         return waits / max(1.0, min(self.state.left_ms(index) for index in self.members))

@@ -76,16 +76,16 @@ class Crux(Nearest):
     def plan(
         self,
         state: SimState,
-        came: Sequence[int],  # noqa: ARG002
-        left: Sequence[RunningJob],  # noqa: ARG002
+        arrived: Sequence[int],  # noqa: ARG002
+        departed: Sequence[RunningJob],  # noqa: ARG002
     ) -> list[JobInstruction]:
-        """Classify all jobs anew."""
+        """Return the traffic classes of all jobs."""
         traffic = {index: _on_slowest_link(state, index) for index in state.running}
         if not traffic:
             return []
         most = max(traffic.values(), key=_sending)
         intensity = {
-            index: state.running[index].job.work.gpus * float(sum(alone.compute) / sending)
+            index: state.running[index].job.spec.gpus * float(sum(alone.compute) / sending)
             for index, alone in traffic.items()
             if (sending := _sending(alone))
         }
@@ -100,7 +100,7 @@ class Crux(Nearest):
         levels = divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
         classes = dict(zip(ranked, (self._levels - 1 - level for level in levels), strict=True))
         return [
-            JobInstruction(i, None, state.can_start(i), classes.get(i, 0)) for i in state.running
+            JobInstruction(index, traffic_class=classes.get(index, 0)) for index in state.running
         ]
 
 
@@ -142,7 +142,7 @@ def _used(first: IterationProfile, second: IterationProfile) -> tuple[float, flo
     jobs = [EngineJob("first", first, traffic_class=1), EngineJob("second", second)]
     engine = Engine({"link": 1.0}, jobs)
     for index in range(2):
-        engine.enter(index, {"link": 1})
+        engine.start_job(index, {"link": 1})
     engine.run(_ITERATIONS * (first.alone_ms + second.alone_ms))
     settled = [times[times.size // 2 :] for times in map(engine.times, range(2))]
     first_ms, second_ms = (float(times.mean()) if times.size else math.inf for times in settled)

@@ -113,7 +113,7 @@ def simulated(day: Story) -> Iterator[Places]:
             queue.remove(job)
         else:
             state.remove(job.index)
-        queue.sort(key=lambda job: (-job.work.priority, job.index))
+        queue.sort(key=lambda job: (-job.spec.priority, job.index))
         for each, placement in policy.starts(tuple(queue), state):
             state.add(RunningJob(each, placement))
             state.began[each.index] = state.now

@@ -1,4 +1,4 @@
-"""Base class of the generators of jobs, and the setup that they draw for."""
+"""Base classes of the generators of jobs, and what they draw for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
@@ -75,11 +76,11 @@ class GeneratorContext:
     Attributes
     ----------
     cluster
-        The machines; they are taken to be alike.
+        The nodes; they are taken to be equal.
     slot_ms
         Length of a slot.
     hyperperiod
-        In slots; None for periods as they come.
+        In slots; None for any periods.
     sources
         The known workloads.
     """
@@ -106,27 +107,24 @@ class GeneratorContext:
 
     @property
     def widest(self) -> int:
-        """GPUs of the node that has most."""
+        """The maximum number of GPUs of a node."""
         return max(self.cluster.gpus_of.values())
 
     def model(self, name: str, batch: int) -> Model:
         """Return a model by name; an `InputError` if it is not known."""
         return Model(name, batch, self.sources.workload(name))
 
-    def alone_s(
+    def isolated_s(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None = None
     ) -> float:
-        """Return the seconds of an iteration of a job that has the network to itself.
-
-        Its tasks are on `nodes`; if they are not known, at its best place in the empty cluster.
-        """
+        """Return the seconds of an isolated iteration, on nodes or at the best placement."""
         setting = self._setting(model, workers, batch, nodes)
         return float(setting.iteration(model.source, batch).duration) / 1000
 
     def batches(
         self, model: Model, workers: int, mix: Mix, nodes: Sequence[str] | None = None
     ) -> tuple[int, ...]:
-        """Return the batches to draw from: of half to twice the usual one, those that the mix asks.
+        """Return the batches to draw from, from half to twice the usual one.
 
         ``harmonic``
             The period, a divisor of the hyperperiod, is one of `HARMONIC_MS`, and idle for at most
@@ -137,13 +135,18 @@ class GeneratorContext:
             All of them: periods are not adjusted to each other.
 
         If there is no such batch, those of minimum idle time: GPT2 and GPT3 have one or two samples
-        a worker, which leaves no choice. Empty if every iteration is longer than the hyperperiod.
+        a worker, which leaves no choice.
+
+        Raises
+        ------
+        InputError
+            If every iteration is longer than the hyperperiod.
         """
         batches = batches_around(model.batch, *BATCHES)
         if mix == "free":
             return tuple(batches)
         wanted = tuple(ms // self.slot_ms for ms in HARMONIC_MS if ms % self.slot_ms == 0)
-        return suitable_batches(
+        suitable = suitable_batches(
             model.source,
             self._setting(model, workers, model.batch, nodes),
             batches,
@@ -151,6 +154,9 @@ class GeneratorContext:
             self.hyperperiod,
             wanted if mix == "harmonic" else (),
         )
+        if not suitable:
+            raise InputError(f"mix: {mix}: no batch of {model.name} fits the hyperperiod")
+        return suitable
 
     def _setting(
         self, model: Model, workers: int, batch: int, nodes: Sequence[str] | None
@@ -171,7 +177,7 @@ class GeneratorContext:
 
 
 def published_job(
-    setup: GeneratorContext,
+    context: GeneratorContext,
     name: str,
     step: PublishedStep,
     rate_mbps: int,
@@ -181,17 +187,17 @@ def published_job(
     iterations: float,
     jitter: float | None,
 ) -> JobSpec:
-    """Return a job of so many GPUs with the traffic of a published iteration.
+    """Return a job with the traffic of a published iteration.
 
-    One that fits on a node is one pod. A larger one has pods of as many GPUs as divide its own and
-    a node's.
+    A job that fits on a node has one task. The tasks of a larger one have the greatest common
+    divisor of its GPUs and a node's.
     """
     if iterations > MAX_ITERATIONS:
         raise InputError(
             f"faster: {name} has {iterations:.3g} iterations, above {MAX_ITERATIONS:,}; let time "
             "pass faster"
         )
-    each = gpus if gpus <= setup.widest else math.gcd(gpus, setup.widest)
+    each = gpus if gpus <= context.widest else math.gcd(gpus, context.widest)
     return JobSpec(
         name=name,
         traffic=step.traffic(rate_mbps),
@@ -215,48 +221,16 @@ def nodes_by_rack(cluster: Cluster) -> Mapping[str | None, Sequence[str]]:
 def stream(seed: int, aspect: str) -> random.Random:
     """Return a random number generator for one aspect of a scenario.
 
-    Each aspect has its own, so that scenarios of one seed differ in no more than their parameters
+    Every aspect has its own, so that scenarios of one seed differ in no more than their parameters
     do: a higher load brings the same jobs sooner.
     """
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
 
 
-def arriving(drawn: Sequence[tuple[JobSpec, float]], gpus: float, seed: int) -> tuple[JobSpec, ...]:
-    """Return jobs by Poisson arrivals, in this order.
-
-    They come in the time in which so many GPUs do the work of all. So load, which is arrivals per
-    second times the mean GPU-seconds of a job that has the network to itself, over the number of
-    GPUs, comes out exactly: arrivals are drawn given how many there are.
-
-    Parameters
-    ----------
-    drawn
-        Each with its GPU-seconds.
-    gpus
-        GPUs that are busy in the mean.
-    """
-    end = math.fsum(gpu_s for _, gpu_s in drawn) / gpus
-    times = stream(seed, "arrivals")
-    arrivals = sorted((times.uniform(0.0, end), number) for number in range(len(drawn)))
-    digits = len(str(len(drawn) - 1))
-    return tuple(
-        drawn[number][0].model_copy(update={"name": f"job-{index:0{digits}}", "arrival_s": arrival})
-        for index, (arrival, number) in enumerate(arrivals)
-    )
-
-
-class Generator(Record, ABC):
-    """Parameters from which, with a seed, the jobs of a scenario are drawn."""
-
-    @abstractmethod
-    def jobs(self, setup: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
-        """Return the jobs; the same parameters, setup and seed give the same ones.
-
-        Raises
-        ------
-        InputError
-            If there are none for these parameters; the text begins with the parameter's name.
-        """
+def job_names(count: int) -> list[str]:
+    """Return numbered names of equal length."""
+    digits = len(str(count - 1))
+    return [f"job-{index:0{digits}}" for index in range(count)]
 
 
 def _classes(value: Any) -> Any:
@@ -293,9 +267,63 @@ Span = Annotated[
 """Minimum and maximum of a uniform distribution."""
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-"""How many jobs there are."""
+"""Number of jobs."""
 
 Load = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
-"""Work that arrives over what the GPUs could do."""
+"""GPU-seconds of isolated jobs that arrive, over the GPU-seconds that there are."""
 
 Seconds = Annotated[float, Field(gt=0, le=10**7, allow_inf_nan=False)]
+
+
+class Generator(Record, ABC):
+    """Parameters from which, with a seed, the jobs of a scenario are drawn."""
+
+    @abstractmethod
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+        """Return the jobs; equal parameters, context and seed give equal jobs.
+
+        Raises
+        ------
+        InputError
+            If there are none for these parameters; the text begins with the parameter's name.
+        """
+
+
+class Arrivals(Generator):
+    """Poisson arrivals of jobs that policies place.
+
+    Jobs arrive in the time in which the GPUs do the work of all. So load comes out exactly:
+    arrivals are drawn given their number.
+
+    Parameters
+    ----------
+    count
+        Number of jobs that arrive, beginning with an empty cluster.
+    load
+        GPU-seconds of isolated jobs that arrive per second, over the number of GPUs.
+    workers, iterations
+        Minimum and maximum of a uniform distribution.
+    priorities
+        Priorities to draw from.
+    """
+
+    count: Count
+    load: Load = 0.8
+    workers: Span = (2, 8)
+    priorities: Priorities = (1, 2, 4)
+    iterations: Span = (200, 1000)
+
+    @abstractmethod
+    def draw(self, context: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
+        """Yield random jobs without end, with their GPU-seconds."""
+
+    def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
+        """Return the jobs in order of arrival."""
+        drawn = list(islice(self.draw(context, seed), self.count))
+        end = math.fsum(gpu_s for _, gpu_s in drawn) / (self.load * context.gpus)
+        times = stream(seed, "arrivals")
+        arrivals = sorted((times.uniform(0.0, end), number) for number in range(self.count))
+        return tuple(
+            drawn[number][0].model_copy(update={"name": name, "arrival_s": arrival})
+            for name, (arrival, number) in zip(job_names(self.count), arrivals, strict=True)
+        )
