@@ -11,10 +11,10 @@ from functools import partial
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.joint_model import place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, places_of
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import read_scenario
 from metronome_opt.solvers.budget import Budget
@@ -29,7 +29,7 @@ Assigned = tuple[Occupancy, list[JobRequest], float | None]
 def _nearest(jobs: Sequence[JobRequest], occupancy: Occupancy, _budget: Budget) -> Assigned:
     left = []
     for job in jobs:
-        placement = occupancy.room.nearest(job)
+        placement = occupancy.resources.nearest(job)
         if placement is None:
             left.append(job)
         else:

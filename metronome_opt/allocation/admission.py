@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob, StartOption
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.occupancy import Occupancy, StartOption
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
+from metronome_opt.allocation.start_options import (
+    candidate_starts,
+    cheapest,
+    exchange_nodes,
+    nearest_placement,
+)
 from metronome_opt.scenario.flows import Placement
 
 _PLACES, _DEPARTURES = 2, 2  # choices that are compared with the nearest place now
@@ -100,7 +106,7 @@ def decide_admissions(
 
 
 def _nearest(job: JobRequest, occupancy: Occupancy) -> StartOption | None:
-    placement = occupancy.nearest(job) if occupancy.room.may_hold(job) else None
+    placement = nearest_placement(occupancy, job) if occupancy.resources.may_hold(job) else None
     return None if placement is None else occupancy.start(job, placement)
 
 
@@ -126,10 +132,9 @@ def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
     """Return the starts of a job now at its candidate places, and the best after exchanges."""
     if occupancy.candidates == 1:
         return []
-    placements = occupancy.room.candidates(job, occupancy.candidates)
-    starts = [occupancy.start(job, occupancy.routed(job, each)) for each in placements]
+    starts = candidate_starts(occupancy, job)
     best = min(starts, key=lambda start: start.cost, default=None)
-    exchanged = [] if best is None else [occupancy.exchanged(job, best)]
+    exchanged = [] if best is None else [exchange_nodes(occupancy, job, best)]
     return [*starts, *(start for start in exchanged if start is not best)]
 
 
@@ -147,6 +152,10 @@ def _later(
         if limit is not None and job.cost_weight * after_ms >= limit:
             return
         later.remove(each.job.name)
-        start = later.best(job, after_ms) if later.room.may_hold(job) else None
+        start = (
+            cheapest(candidate_starts(later, job, after_ms))
+            if later.resources.may_hold(job)
+            else None
+        )
         if start is not None:
             yield start, each.job.name

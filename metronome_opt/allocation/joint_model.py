@@ -17,13 +17,12 @@ from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.perturbation import search_placements
-from metronome_opt.allocation.placement_search import PlacementSearch as PlacementSearch
-from metronome_opt.allocation.placement_search import Places, places_of
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.placement_search import PlacementSearch, Places, places_of
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.allocation.slots.feasibility_models import Row
 from metronome_opt.allocation.slots.milp_process import minimise_in_process
@@ -132,7 +131,7 @@ def place_by_model(
         occupancy.remove(job.name)
     found = [start.placed.get(job.name) for job in jobs]
     pools = [
-        build_pool(occupancy.room, job, [] if placed is None else [placed.placement])
+        build_pool(occupancy.resources, job, [] if placed is None else [placed.placement])
         for job, placed in zip(jobs, found, strict=True)
         if not budget.stopped
     ]
@@ -269,10 +268,10 @@ class JointModel:
         for link in ours.keys() & its.keys():
             for (flows, place), rows in ours[link].items():
                 for (its_flows, its_place), columns in its[link].items():
-                    slower = self._occupancy.meetings.slowdowns(
+                    slower = self._occupancy.pair_losses.on_link(
                         (one.traffic(place), flows, one.cost_weight),
                         (other.traffic(its_place), its_flows, other.cost_weight),
-                        self._occupancy.room.cluster.capacities[link],
+                        self._occupancy.resources.cluster.capacities[link],
                     )
                     at = np.ix_(rows, columns)
                     mine[at] = np.maximum(mine[at], slower[0])
@@ -284,15 +283,15 @@ class JointModel:
 
     def _add_resource_rows(self, jobs: Sequence[JobRequest]) -> None:
         """State that tasks on a node do not need more than it has free."""
-        room = self._occupancy.room
+        resources = self._occupancy.resources
         terms: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
         for job, pool, group in zip(jobs, self._pools, self.groups, strict=True):
             for number, placement in zip(group, pool, strict=False):
                 for node, count in Counter(placement.nodes).items():
-                    for kind, need in enumerate(job.each.vector):
+                    for kind, need in enumerate(job.task_resources.vector):
                         terms[node, kind].append((count * need, number))
-        for index, host in enumerate(room.cluster.nodes):
-            for kind, free in enumerate(room.free[index].tolist()):
+        for index, host in enumerate(resources.cluster.nodes):
+            for kind, free in enumerate(resources.free[index].tolist()):
                 if terms[host.name, kind]:
                     self.rows.append(Row(tuple(terms[host.name, kind]), free))
 
@@ -328,7 +327,7 @@ def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transpo
 
 
 def build_pool(
-    room: FreeResources, job: JobRequest, first: Sequence[Placement] = ()
+    resources: CandidatePlacements, job: JobRequest, first: Sequence[Placement] = ()
 ) -> list[Placement]:
     """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.
 
@@ -340,35 +339,37 @@ def build_pool(
         Placements to begin with.
     """
     pool = {(placement.nodes, placement.paths): placement for placement in first}
-    for shape in room.candidates(job, _SHAPES):
-        turned = _rotations(room, shape, job) if job.nodes is None else [shape.nodes]
+    for shape in resources.candidates(job, _SHAPES):
+        turned = _rotations(resources, shape, job) if job.nodes is None else [shape.nodes]
         for nodes in dict.fromkeys(turned):
             if len(pool) >= _MAX_POOL:
                 break
-            if (placement := room.allowed(nodes, job)) is not None:
-                for each in _with_paths(room, job, placement):
+            if (placement := resources.allowed(nodes, job)) is not None:
+                for each in _with_paths(resources, job, placement):
                     pool.setdefault((each.nodes, each.paths), each)
     return list(pool.values())
 
 
-def _with_paths(room: FreeResources, job: JobRequest, placement: Placement) -> Iterator[Placement]:
+def _with_paths(
+    resources: CandidatePlacements, job: JobRequest, placement: Placement
+) -> Iterator[Placement]:
     """Yield a placement with the paths that its flows may take."""
-    if not placement.paths or room.cluster.routing != "chosen":
+    if not placement.paths or resources.cluster.routing != "chosen":
         yield placement
         return
-    for paths in list_paths(placement.paths, room.cluster.spines):
-        each = room.by_paths(placement.nodes, job, paths)
+    for paths in list_paths(placement.paths, resources.cluster.spines):
+        each = resources.by_paths(placement.nodes, job, paths)
         if job.fits(each):
             yield each
 
 
 def _rotations(
-    room: FreeResources, placement: Placement, job: JobRequest
+    resources: CandidatePlacements, placement: Placement, job: JobRequest
 ) -> Iterator[tuple[str, ...]]:
     """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
-    free = room.tasks_of(job.each)
+    free = resources.tasks_by_node(job.task_resources)
     racks: dict[str | None, list[str]] = {}
-    for node in room.cluster.nodes:
+    for node in resources.cluster.nodes:
         racks.setdefault(node.rack, []).append(node.name)
     nodes = list(racks.values())
     counts = Counter(placement.nodes)

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from metronome_opt.allocation.candidates import network_cost
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.request import PlacedJob
+from metronome_opt.allocation.start_options import candidate_starts, cheapest, exchange_nodes
 from metronome_opt.scenario.flows import Placement
 
 
@@ -78,9 +80,9 @@ def _best_move(
         if kept is None
         else job.cost_weight * job.expected_ms * kept
     )
-    start = occupancy.best(job) if now > cost else None
+    start = cheapest(candidate_starts(occupancy, job)) if now > cost else None
     if start is not None:
-        start = occupancy.exchanged(job, start)
+        start = exchange_nodes(occupancy, job, start)
     occupancy.add(each)
     if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
         return None  # where it is a job needs no move to give up its slots

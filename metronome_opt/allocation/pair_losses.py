@@ -48,7 +48,7 @@ class PairLosses:
         self._network, self._gated, self._classes = network, gated, classes
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
-    def slowdowns(
+    def on_link(
         self,
         one: tuple[IterationProfile, int, int],
         other: tuple[IterationProfile, int, int],

@@ -15,9 +15,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
+from metronome_opt.allocation.start_options import cheapest_start
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 
@@ -111,8 +112,8 @@ def perturb_placements(
 def _orders(jobs: Sequence[JobRequest], draw: random.Random) -> list[Sequence[JobRequest]]:
     """Return orders in which to insert jobs: as they are, by size, at random."""
     orders: list[Sequence[JobRequest]] = [
-        sorted(jobs, key=lambda job: (-job.tasks * job.each.gpus, job.name)),
-        sorted(jobs, key=lambda job: (job.tasks * job.each.gpus, job.name)),
+        sorted(jobs, key=lambda job: (-job.tasks * job.task_resources.gpus, job.name)),
+        sorted(jobs, key=lambda job: (job.tasks * job.task_resources.gpus, job.name)),
         list(jobs),
     ]
     return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_ORDERS)]
@@ -130,10 +131,10 @@ def _insert(
     """
     cost, left = 0.0, []
     for job in jobs:
-        candidates = occupancy.room.candidates(job, occupancy.candidates)
+        candidates = occupancy.resources.candidates(job, occupancy.candidates)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
-        start = occupancy.cheapest(job, candidates, draw=draw)
+        start = cheapest_start(occupancy, job, candidates, draw)
         if start is None:
             left.append(job)
         else:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.paths import place_on_nodes, route
 from metronome_opt.allocation.perturbation import perturb_placements, search_placements
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better, lowest
 from metronome_opt.allocation.slots.plan import Plan
@@ -29,6 +29,7 @@ from metronome_opt.allocation.slots.simulator import (
     Values,
     mean_weights,
 )
+from metronome_opt.allocation.start_options import nearest_placement
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, error_context, pluralise
@@ -113,7 +114,7 @@ class PlacementSearch:
     @cached_property
     def fitting(self) -> Mapping[str, tuple[str, ...]]:
         """The jobs without nodes that run, with nodes that hold all of them together."""
-        return select_running(self.free, self.occupancy().room)
+        return select_running(self.free, self.occupancy().resources)
 
     @property
     def selected(self) -> tuple[list[JobRequest], list[JobRequest]]:
@@ -125,12 +126,11 @@ class PlacementSearch:
 
     def occupancy(self, *, gated: bool = False) -> Occupancy:
         """Return the cluster with the jobs that name their nodes, priced with or without slots."""
-        empty = FreeResources(self.scenario.cluster)
-        meetings = PairLosses(self.scenario.cluster.network, gated=gated)
-        occupancy = Occupancy(empty.copy(), [], meetings)
+        empty = CandidatePlacements(self.scenario.cluster)
+        occupancy = Occupancy.of_running(empty.copy(), [], gated=gated)
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
-                room = occupancy.room.tasks(job.each).tolist()
+                room = occupancy.resources.task_counts(job.each).tolist()
                 fits = dict(zip(self.scenario.cluster.hosts, room, strict=True))
                 for node, count in Counter(job.nodes).items():
                     if fits[node] < count:
@@ -140,20 +140,20 @@ class PlacementSearch:
                         )
                 demand = self.jobs[job.name]
                 with error_context(f"jobs[{index}]"):
-                    placement = occupancy.at_nodes(demand, job.nodes, job.paths)
+                    placement = place_on_nodes(occupancy, demand, job.nodes, job.paths)
                 occupancy.add(PlacedJob(demand, placement))
-            elif empty.tasks(job.each).sum() < job.workers:
+            elif empty.task_counts(job.each).sum() < job.workers:
                 raise InputError(
                     f"jobs[{index}].workers: {job.workers}: more than the cluster has room for, "
-                    f"{int(empty.tasks(job.each).sum())}; use fewer workers"
+                    f"{int(empty.task_counts(job.each).sum())}; use fewer workers"
                 )
         return occupancy
 
     def nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
-        occupancy, empty = self.occupancy(), FreeResources(self.scenario.cluster)
+        occupancy, empty = self.occupancy(), CandidatePlacements(self.scenario.cluster)
         for job in chain(*self.selected):
-            placement = occupancy.nearest(job)
+            placement = nearest_placement(occupancy, job)
             if placement is not None:
                 occupancy.add(PlacedJob(job, placement))
             elif empty.nearest(job) is None:
@@ -178,7 +178,7 @@ class PlacementSearch:
         occupancy = self.occupancy(gated=gated)
         occupancy, _ = search_placements(running, occupancy, budget, seed, pinned=self.pinned)
         for job in waiting:
-            placement = occupancy.nearest(job)
+            placement = nearest_placement(occupancy, job)
             if placement is not None:
                 occupancy.add(PlacedJob(job, placement))
         return places_of(occupancy)
@@ -202,9 +202,9 @@ class PlacementSearch:
         occupancy = self.occupancy()
         for job in self.free:
             if job.name in self.fitting:
-                placement = occupancy.room.allowed(self.fitting[job.name], job)
+                placement = occupancy.resources.allowed(self.fitting[job.name], job)
                 if placement is not None:
-                    occupancy.add(PlacedJob(job, occupancy.routed(job, placement)))
+                    occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
         return places_of(occupancy)
 
     def improved(self, places: Places, budget: Budget, seed: int) -> Places:
@@ -219,7 +219,7 @@ class PlacementSearch:
                 occupancy.remove(job.name)
         for job in jobs:
             if job.name in places:
-                placement = occupancy.room.placement(
+                placement = occupancy.resources.placement(
                     places[job.name].nodes, job, places[job.name].paths
                 )
                 occupancy.add(PlacedJob(job, placement))
@@ -378,7 +378,7 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
     return JobRequest(
         name=job.name,
         tasks=job.workers,
-        each=job.each,
+        task_resources=job.each,
         traffic=pattern,
         best_ms=pattern(traffic.best).alone_ms if traffic.best else math.inf,
         algorithm=traffic.algorithm,

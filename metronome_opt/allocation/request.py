@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
@@ -21,10 +22,10 @@ class JobRequest:
 
     Attributes
     ----------
-    tasks, each
-        Their number, and what one task needs.
+    tasks, task_resources
+        The number of its tasks, and what one of them needs.
     traffic
-        Its iteration at a place.
+        Returns its iteration at a place.
     best_ms
         Its shortest iteration in the empty cluster.
     algorithm
@@ -32,9 +33,9 @@ class JobRequest:
     weight
         Priority, larger is more important.
     length_ms
-        How long it still runs with a network of its own; None if it is not known.
+        How long it still runs with a network of its own; None if that is not known.
     most_racks
-        How many racks it may span; None for any number.
+        The number of racks that it may span; None for any number.
     nodes
         The only nodes that it may have, one per task; None for any.
     max_network_cost
@@ -45,7 +46,7 @@ class JobRequest:
 
     name: str
     tasks: int
-    each: Resources
+    task_resources: Resources
     traffic: Callable[[Transport], IterationProfile]
     best_ms: float
     algorithm: Algorithm = "tasks"
@@ -58,13 +59,13 @@ class JobRequest:
 
     @property
     def cost_weight(self) -> int:
-        """The weight of its time; no job is worth nothing."""
+        """The weight of its time, at least 1."""
         return max(1, self.weight)
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of its tasks together."""
-        return self.tasks * self.each.gpus
+        """The number of GPUs of all its tasks."""
+        return self.tasks * self.task_resources.gpus
 
     @property
     def expected_ms(self) -> float:
@@ -80,3 +81,21 @@ class JobRequest:
         if placement.limit is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job with its placement."""
+
+    job: JobRequest
+    placement: Placement
+
+    @cached_property
+    def profile(self) -> IterationProfile:
+        """Its iteration there."""
+        return self.job.traffic(self.placement.transport)
+
+    @cached_property
+    def loss(self) -> float:
+        """The share by which that iteration is longer than its best one."""
+        return self.job.loss(self.placement.transport)

@@ -23,8 +23,8 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest, PlacedJob
 from metronome_opt.scenario.flows import Placement
 
 MIN_GAIN = 0.005
@@ -158,7 +158,7 @@ class Rollouts:
         return 0
 
     def _met(self, placement: Placement) -> list[str]:
-        return [placed.job.name for placed in self._start.occupancy.met(placement)]
+        return [placed.job.name for placed in self._start.occupancy.sharing_links(placement)]
 
     def _length(self, job: JobRequest) -> float:
         return self._arrivals.length_ms(job)
@@ -172,7 +172,7 @@ class Rollouts:
         else:
             waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
         world.queue = [*waiting, *(_Queued(job) for job in self._after)]
-        gpus = int(world.occupancy.room.total[:, 0].sum())
+        gpus = int(world.occupancy.resources.total[:, 0].sum())
         arrivals = self._arrivals.sample(f"{self._seed} {number}", self._length(self._job), gpus)
         return world.run(arrivals)
 
@@ -245,7 +245,7 @@ class _World:
         soon = {name for _, name in heapq.nsmallest(_FIRST_TO_LEAVE, self._ends)}
         for name in names | soon:
             placed = self.occupancy.placed[name]
-            for other, (mine, _) in self.occupancy.pair_losses(placed).items():
+            for other, (mine, _) in self.occupancy.losses_of(placed).items():
                 if mine:
                     self._progress[other].pairs[name] = mine
                     self._progress[name].loss += mine
@@ -259,7 +259,7 @@ class _World:
         job = placed.job
         mine = _Progress(self._length(job), self._now, placed.loss)
         if losses is None:
-            losses = self.occupancy.pair_losses(placed)
+            losses = self.occupancy.losses_of(placed)
         for name, (own, others) in losses.items():
             mine.loss += own
             if own:
@@ -343,8 +343,8 @@ class _World:
         That is for as long, until the next departure, as what the start costs: without
         knowledge of the future that costs at most twice as much as what is best ("ski rental").
         """
-        job, room, placement = waiting.job, self.occupancy.room, waiting.placement
-        if placement is not None and room.holds(placement.nodes, job.each):
+        job, room, placement = waiting.job, self.occupancy.resources, waiting.placement
+        if placement is not None and room.holds(placement.nodes, job.task_resources):
             self.place(PlacedJob(job, placement))
             return True
         placement = room.nearest(job) if room.may_hold(job) else None
@@ -353,7 +353,7 @@ class _World:
         if waiting.fits_since_ms is None:
             waiting.fits_since_ms = self._now
         placed = PlacedJob(job, placement)
-        losses, length = self.occupancy.pair_losses(placed), self._length(job)
+        losses, length = self.occupancy.losses_of(placed), self._length(job)
         cost = job.cost_weight * length * placed.loss
         for name, (own, others) in losses.items():
             together = min(length, self._progress[name].end_ms - self._now)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
@@ -13,6 +12,7 @@ from metronome_opt.errors import pluralise
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import PlacedInstance, build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
@@ -104,13 +104,13 @@ def allocate(
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room = FreeResources(scenario.cluster)
+    resources = FreeResources(scenario.cluster)
     for job in scenario.jobs:
-        room.take(places.get(job.name, ()), job.each)
+        resources.take(places.get(job.name, ()), job.each)
     found = {}
     for job in scenario.jobs:
         if job.name not in places:
-            fit = int(room.tasks(job.each).sum())
+            fit = int(resources.task_counts(job.each).sum())
             needs = f"{job.workers:,} tasks of {pluralise(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
             narrow = " on nodes whose links are too narrow for the hyperperiod"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms
@@ -90,7 +90,7 @@ class _Simulation:
         if self._policy.routing is not None:
             routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
             scenario = scenario.model_copy(update={"cluster": routed})
-        self._room = FreeResources(scenario.cluster)
+        self._room = CandidatePlacements(scenario.cluster)
         self._gpus = self._room.free_gpus
         self._jobs = training_jobs(scenario)
         for link in watch:

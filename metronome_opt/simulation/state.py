@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
@@ -90,7 +90,7 @@ class TrainingJob:
         return JobRequest(
             name=self.name,
             tasks=self.work.workers,
-            each=self.work.each,
+            task_resources=self.work.each,
             traffic=self.pattern,
             best_ms=self.best_ms,
             algorithm=self.traffic.algorithm,
@@ -201,7 +201,7 @@ class SimState:
         In ms.
     """
 
-    room: FreeResources
+    room: CandidatePlacements
     engine: Engine
     sharing: Sharing = "fair"
     jitter: float = 0.0

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.problem.objectives import simulated_levels
@@ -80,7 +80,7 @@ def spreads(tasks: int, room: Sequence[int]) -> Iterator[Counts]:
 
 def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
     """Return the least price of all places of some jobs."""
-    names = [node.name for node in occupancy.room.cluster.nodes]
+    names = [node.name for node in occupancy.resources.cluster.nodes]
     best = (sum(job.cost_weight for job in jobs) + 1, 0.0)
 
     def place(rest: Sequence[JobRequest], lost: int, cost: float) -> None:
@@ -91,8 +91,10 @@ def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
             best = lost, cost
             return
         job, *others = rest
-        for counts in spreads(job.tasks, occupancy.room.tasks(job.each).tolist()):
-            at = occupancy.room.placement(nodes_of(counts, names), job)
+        for counts in spreads(
+            job.tasks, occupancy.resources.task_counts(job.task_resources).tolist()
+        ):
+            at = occupancy.resources.placement(nodes_of(counts, names), job)
             price = occupancy.start(job, at).cost
             occupancy.add(PlacedJob(job, at))
             place(others, lost, cost + price)

@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import build_pool, place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
+from metronome_opt.allocation.request import PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement
@@ -29,14 +30,16 @@ def choices(search: PlacementSearch, pools: Sequence[Sequence[Placement]]) -> It
     for chosen in product(*((*pool, None) for pool in pools)):
         occupancy = search.occupancy()
         for demand, placement in zip(search.free, chosen, strict=True):
-            if placement is not None and occupancy.room.holds(placement.nodes, demand.each):
+            if placement is not None and occupancy.resources.holds(
+                placement.nodes, demand.task_resources
+            ):
                 occupancy.add(PlacedJob(demand, placement))
         yield occupancy
 
 
 def least(search: PlacementSearch) -> tuple[tuple[int, int], float]:
     """Return what the best choice from the pools leaves out, and its price."""
-    pools = [build_pool(search.occupancy().room, job) for job in search.free]
+    pools = [build_pool(search.occupancy().resources, job) for job in search.free]
     return min(
         (lost([job for job in search.free if job.name not in found.placed]), price(found))
         for found in choices(search, pools)
@@ -93,7 +96,7 @@ def test_without_time_places_are_those_of_insertion() -> None:
 
 def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
     search = PlacementSearch(draw_scenario(6))
-    room = search.occupancy().room
+    room = search.occupancy().resources
     for demand in search.free:
         pool = build_pool(room, demand)
         assert len({placement.nodes for placement in pool}) == len(pool)

@@ -195,7 +195,7 @@ def test_tasks_are_expected_on_interfaces_next_to_free_gpus() -> None:
     there = [*["x"] * 4, *["y"] * 4]
     search = PlacementSearch(scene(railed(), job("a", 8, nodes=there), job("b", 8)))
     occupancy = search.occupancy()
-    at_rest = occupancy.room.placement(there, search.jobs["b"])
+    at_rest = occupancy.resources.placement(there, search.jobs["b"])
     assert dict(at_rest.links) == {"x1": 4, "y1": 4, "up-r": 4, "up-s": 4}
     assert at_rest.rate == 25
     # A rack away, eight tasks fit one node.
@@ -212,8 +212,8 @@ def test_what_tasks_send_on_two_interfaces_counts_once(uplink: int, meet: bool) 
     a = job("a", 2, nodes=["x", "y"], each={"gpus": 8}, traffic=both)
     search = PlacementSearch(scene(cluster, a, job("b", 2, each={"gpus": 4})))
     occupancy, b = search.occupancy(), search.jobs["b"]
-    start = occupancy.start(b, occupancy.room.placement(["u", "v"], b))
-    assert bool(start.delays) is meet
+    start = occupancy.start(b, occupancy.resources.placement(["u", "v"], b))
+    assert bool(start.losses) is meet
 
 
 def test_jobs_on_nodes_with_several_interfaces_are_placed() -> None:
