@@ -20,7 +20,6 @@ from metronome_opt.scenario import read_scenario
 from metronome_opt.solvers.budget import Budget
 
 _LIMIT_S = 10
-_FRESH = 1000  # first seed of plays that no search has seen
 _ROUNDING = 1e-4  # of prices by models
 
 Assigned = tuple[Occupancy, list[JobRequest], float | None]
@@ -81,9 +80,11 @@ def allocation(small: bool) -> Iterator[Figure]:
         slowdowns, prices, seconds, left, proved = [], [], [], 0, 0
         for search in searches:
             start = time.perf_counter()
-            occupancy, waiting, bound = method(search.free, search.occupancy(), Budget(_LIMIT_S))
+            occupancy, waiting, bound = method(
+                search.unplaced, search.occupancy(), Budget(_LIMIT_S)
+            )
             seconds.append(time.perf_counter() - start)
-            slowdowns.append(search.slowdown(places_of(occupancy), _FRESH))
+            slowdowns.append(search.values(places_of(occupancy))[0])
             prices.append(price(occupancy))
             left += len(waiting)
             proved += int(bound is not None and prices[-1] <= bound + _ROUNDING)

@@ -59,7 +59,7 @@ def choose_places(
     Other choices are taken if they leave less weight waiting.
     """
     occupancy, _, pool = place_by_model(
-        search.free,
+        search.unplaced,
         search.occupancy(),
         solver,
         budget,
@@ -68,14 +68,14 @@ def choose_places(
         pinned=search.pinned,
     )
     places = places_of(occupancy)
-    if search.with_most([places, *others])[0] != places:
-        return search.problem(search.with_most(others)[0], _PACKED)
+    if search.keep_fewest_waiting([places, *others])[0] != places:
+        return search.problem_at(search.keep_fewest_waiting(others)[0], _PACKED)
     if pool is None:
-        return search.problem(places, _NO_MODEL)
+        return search.problem_at(places, _NO_MODEL)
     total = sum(job.cost_weight for job in search.jobs.values())
     bound = None if pool.bound is None else pool.bound / total
     pool = replace(pool, cost=pool.cost / total, bound=bound)
-    return replace(search.problem(places, _describe(pool)), pool=pool)
+    return replace(search.problem_at(places, _describe(pool)), pool=pool)
 
 
 def _describe(pool: PoolBound) -> str:

@@ -10,6 +10,7 @@ from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
 
 UNKNOWN_MS = 3_600_000.0
@@ -56,6 +57,28 @@ class JobRequest:
     nodes: tuple[str, ...] | None = None
     max_network_cost: int = ANY_COST
     is_short: Callable[[Transport], bool] | None = None
+
+    @classmethod
+    def of_traffic(
+        cls,
+        traffic: JobTraffic,
+        profile: Callable[[Transport], IterationProfile],
+        best_ms: float,
+        length_ms: float,
+    ) -> JobRequest:
+        """Return a job of a scenario on any nodes, given its iteration at a place."""
+        spec = traffic.job
+        return cls(
+            name=spec.name,
+            tasks=spec.workers,
+            task_resources=spec.each,
+            traffic=profile,
+            best_ms=best_ms,
+            algorithm=traffic.algorithm,
+            weight=spec.priority,
+            length_ms=length_ms,
+            max_network_cost=spec.max_network_cost,
+        )
 
     @property
     def cost_weight(self) -> int:

@@ -128,6 +128,9 @@ def allocate_once(
     from metronome_opt.allocation.slots.solve import solve_slowdown
 
     limits: dict[str, Any] = {
+        "levels": levels,
+        "network": network,
+        "hyperperiod": hyperperiod_of(source),
         "stretch_limit": stretch_limit,
         "max_loss": MAX_LOSS if max_loss is None else max_loss,
     }
@@ -136,7 +139,6 @@ def allocate_once(
             source,
             budget,
             seed=seed,
-            levels=levels,
             solver=places_by,
             threads=threads,
             **limits,
@@ -144,9 +146,7 @@ def allocate_once(
     instance = placed.instance
     result = solve_slowdown(
         Arguments(instance, solver, budget, seed, threads, budget.note),
-        network=network,
-        hyperperiod=hyperperiod_of(source),
-        levels=levels,
+        found=getattr(placed, "plan", None),
         only=plan and plan(instance, budget),
         lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
         **limits,

@@ -87,17 +87,8 @@ class TrainingJob:
     @cached_property
     def demand(self) -> JobRequest:
         """The job as allocation sees it, with all its iterations to run."""
-        return JobRequest(
-            name=self.name,
-            tasks=self.work.workers,
-            task_resources=self.work.each,
-            traffic=self.pattern,
-            best_ms=self.best_ms,
-            algorithm=self.traffic.algorithm,
-            weight=self.work.priority,
-            length_ms=self.iterations * self.best_ms,
-            max_network_cost=self.work.max_network_cost,
-        )
+        length_ms = self.iterations * self.best_ms
+        return JobRequest.of_traffic(self.traffic, self.pattern, self.best_ms, length_ms)
 
     @property
     def best(self) -> IterationProfile:

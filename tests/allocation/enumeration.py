@@ -146,7 +146,7 @@ def spots_of(problem: PlacedInstance) -> Places:
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     """Return what `search_placements` reaches, and the least of all places, at the same prices."""
     search = PlacementSearch(scenario)
-    jobs = search.free
+    jobs = search.unplaced
     found, left = search_placements(jobs, search.occupancy(), Budget(60))
     lost = sum(job.cost_weight for job in left)
     return (lost, price(found)), cheapest(jobs, search.occupancy())
@@ -163,12 +163,12 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
         return None
     search = PlacementSearch(scenario, levels)
     terms = SlotSearchOptions(levels=levels, max_events=1)
-    here = search.with_slots(spots_of(problem), terms, Budget())[0].values[0]
+    here = search.values_with_slots(spots_of(problem), terms, Budget())[0]
     least = here
     for places in all_places(scenario):
         if least <= 1:  # nothing is less
             break
-        least = min(least, search.with_slots(places, terms, Budget())[0].values[0])
+        least = min(least, search.values_with_slots(places, terms, Budget())[0])
     return here, least
 
 

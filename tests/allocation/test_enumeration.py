@@ -52,11 +52,11 @@ def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
         prices = []
         for places in all_places(search.scenario):
             occupancy = search.occupancy()
-            for job in search.free:
+            for job in search.unplaced:
                 occupancy.add(
                     PlacedJob(job, occupancy.resources.placement(places[job.name].nodes, job))
                 )
             prices.append(price(occupancy))
-        lost, lowest = cheapest(search.free, search.occupancy())
+        lost, lowest = cheapest(search.unplaced, search.occupancy())
         assert lost == 0
         assert min(prices) == pytest.approx(lowest)

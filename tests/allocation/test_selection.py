@@ -72,8 +72,8 @@ def test_no_other_choice_lets_more_run(nodes: list[int], jobs: list[tuple[int, i
         return
     asked = search(nodes, jobs)
     room = asked.occupancy().resources
-    found = select_running(asked.free, room)
-    left = [job for job in asked.free if job.name not in found]
+    found = select_running(asked.unplaced, room)
+    left = [job for job in asked.unplaced if job.name not in found]
     free = np.array(nodes)
     for name, places in found.items():
         for node in places:

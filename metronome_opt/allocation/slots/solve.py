@@ -52,6 +52,7 @@ def solve_slowdown(
     names: Sequence[str] = (SLOWDOWN,),
     levels: MeanWeights | None = None,
     only: Plan | None = None,
+    found: PlanResult | None = None,
     lives_ms: Mapping[str, float] | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
@@ -66,6 +67,9 @@ def solve_slowdown(
         Weights in the means that are minimised instead of those of the objectives.
     only
         A plan that groups of jobs follow or not; None for a search.
+    found
+        What a search for a plan of the slowdown has found before, which is stated; a search for
+        completion begins with it.
     lives_ms
         How long jobs run at their best iterations, for completion; None for other objectives.
     arguments, stretch_limit, network, cushion_slots, max_loss
@@ -77,14 +81,14 @@ def solve_slowdown(
         Its schedule says which jobs are gated, and what iteration time is expected of each. Without
         enough time to simulate the slowdown is not known.
     """
-    instance, start, budget = arguments.instance, arguments.start, arguments.budget
+    instance, budget = arguments.instance, arguments.budget
     weights = {job.name: job.weight for job in instance.jobs}
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
         cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
-        start=only if start is None else Plan.of(instance, start),
+        start=found.plan if found else only,
         hyperperiod=hyperperiod,
         max_loss=max_loss,
         levels=levels or simulated_levels(names, weights),
@@ -93,8 +97,9 @@ def solve_slowdown(
         lives_ms=lives_ms,
     )
     bound = slowdown_bound(instance, until_jobs_leave=lives_ms is not None)
+    is_known = found is not None and lives_ms is None
     minimum = minimum_time(instance)
-    if budget.remaining is not None and budget.remaining < minimum:
+    if not is_known and budget.remaining is not None and budget.remaining < minimum:
         return _not_simulated(arguments, options, bound, math.ceil(minimum))
     trajectory: list[ProgressEvent] = []
 
@@ -104,7 +109,11 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    outcome = search_plan(instance, options, budget, report)
+    if found is not None and is_known:
+        outcome = found
+        report(mean_slowdown(instance, expected_ms(instance, found.plan, found.slowdowns)))
+    else:
+        outcome = search_plan(instance, options, budget, report)
     return _simulated(arguments, outcome, options, bound, trajectory, names)
 
 
