@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import restrict

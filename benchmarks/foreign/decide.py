@@ -18,7 +18,7 @@ from benchmarks.foreign.pscp import Pscp
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult, Reason
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.verify import evaluate

@@ -24,8 +24,7 @@ from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, places_of
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
-from metronome_opt.allocation.slots.feasibility_models import Row
-from metronome_opt.allocation.slots.milp_process import minimise_in_process
+from metronome_opt.allocation.slots.milp import Row, minimise_in_process
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import PoolBound

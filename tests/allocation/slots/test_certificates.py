@@ -25,7 +25,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityResult,
     Reason,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation, Schedule, Status

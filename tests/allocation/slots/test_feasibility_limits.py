@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.problem.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.problem.result import StopReason
 

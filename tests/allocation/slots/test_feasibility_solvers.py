@@ -14,7 +14,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityProblem,
     FeasibilityResult,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.problem.instance import Instance
 from tests.allocation.slots.feasibility_cases import (
     check_decision,

@@ -12,7 +12,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     Reason,
     find_gap_conflict,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.allocation.slots.offset_search import search_offsets
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Refutation, Status
