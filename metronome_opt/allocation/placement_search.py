@@ -26,7 +26,7 @@ from metronome_opt.allocation.slots.simulator import (
     EVENTS_PER_S,
     PlanSimulator,
     Values,
-    mean_weights,
+    weight_rows,
 )
 from metronome_opt.allocation.start_options import nearest_placement
 from metronome_opt.engine.fluid.state import Floats
@@ -61,12 +61,12 @@ class PlacementSearch:
 
     Attributes
     ----------
-    levels
+    mean_weights
         Weights in the means that are minimised; None for the priorities, in one mean.
     """
 
     scenario: Scenario
-    levels: MeanWeights | None = None
+    mean_weights: MeanWeights | None = None
     _values: dict[object, Values] = field(default_factory=dict, init=False)
     _jobs_at: dict[object, Job] = field(default_factory=dict, init=False)
 
@@ -80,7 +80,7 @@ class PlacementSearch:
     @cached_property
     def jobs(self) -> Mapping[str, JobRequest]:
         """The jobs by name; iterations at their places have to fit the hyperperiod, if any."""
-        return job_requests(self.scenario, self.traffic, self.levels)
+        return job_requests(self.scenario, self.traffic, self.mean_weights)
 
     @cached_property
     def unplaced(self) -> Sequence[JobRequest]:
@@ -282,7 +282,7 @@ class PlacementSearch:
 
     def mean_slowdown(self, places: Places, slowdowns: Mapping[str, float]) -> float:
         """Return the mean of the slowdowns of jobs at some places, weighted by priority."""
-        (weights,) = mean_weights(self.instance_at(places))
+        (weights,) = weight_rows(self.instance_at(places))
         return float(weights @ [*slowdowns.values()])
 
     def seconds(self, places: Places) -> float:
@@ -290,7 +290,7 @@ class PlacementSearch:
         return PlanSimulator(self.instance_at(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _means(self, instance: Instance, slowdowns: Floats) -> Values:
-        return tuple((mean_weights(instance, self.levels) @ slowdowns).tolist())
+        return tuple((weight_rows(instance, self.mean_weights) @ slowdowns).tolist())
 
     # ------------------------------------------------------------------ instances
 

@@ -21,7 +21,7 @@ _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the oth
 
 
 def job_requests(
-    scenario: Scenario, traffic: Mapping[str, JobTraffic], levels: MeanWeights | None = None
+    scenario: Scenario, traffic: Mapping[str, JobTraffic], mean_weights: MeanWeights | None = None
 ) -> Mapping[str, JobRequest]:
     """Return the jobs of a scenario by name, none of which ends.
 
@@ -29,16 +29,16 @@ def job_requests(
     ----------
     traffic
         Of the jobs, by name.
-    levels
+    mean_weights
         Weights in the means that are minimised; None for the priorities, in one mean.
     """
-    weights = _weights(scenario, levels)
+    weights = _weights(scenario, mean_weights)
     return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
 
 
-def _weights(scenario: Scenario, levels: MeanWeights | None) -> Mapping[str, int]:
+def _weights(scenario: Scenario, mean_weights: MeanWeights | None) -> Mapping[str, int]:
     """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
-    first, *others = levels or ({job.name: job.priority for job in scenario.jobs},)
+    first, *others = mean_weights or ({job.name: job.priority for job in scenario.jobs},)
     weights = dict(first)
     for level in others:
         unit = _OUTWEIGHS * sum(level.values()) + 1

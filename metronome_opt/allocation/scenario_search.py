@@ -55,7 +55,7 @@ def allocate(
     solver: str = "auto",
     seed: int = 0,
     threads: int = 1,
-    levels: MeanWeights | None = None,
+    mean_weights: MeanWeights | None = None,
     network: str | None = None,
     hyperperiod: int | None = None,
     stretch_limit: Fraction | None = None,
@@ -81,7 +81,7 @@ def allocate(
         A solver of allocation.
     threads
         For simulations, and for the solver of a joint model.
-    levels
+    mean_weights
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
     network, hyperperiod, stretch_limit, max_loss
@@ -93,7 +93,7 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    search = PlacementSearch(scenario, levels)
+    search = PlacementSearch(scenario, mean_weights)
     if scenario.is_placed:
         return build_scenario(scenario)
     began = budget.elapsed
@@ -117,7 +117,7 @@ def allocate(
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
         max_loss=max_loss,
-        levels=levels,
+        mean_weights=mean_weights,
         network=network,
         hyperperiod=hyperperiod,
         threads=threads,

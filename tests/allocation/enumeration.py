@@ -158,11 +158,11 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
     Both with slots, by few candidates. None if not all jobs have room.
     """
     levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
-    problem = allocate(scenario, Budget(60), levels=levels)
+    problem = allocate(scenario, Budget(60), mean_weights=levels)
     if problem.waiting or problem.places is None:
         return None
     search = PlacementSearch(scenario, levels)
-    terms = SlotSearchOptions(levels=levels, max_events=1)
+    terms = SlotSearchOptions(mean_weights=levels, max_events=1)
     here = search.values_with_slots(spots_of(problem), terms, Budget())[0]
     least = here
     for places in all_places(scenario):

@@ -48,9 +48,9 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
         search = PlacementSearch(drawn, levels)
         by_priority, strict = (
-            search.values_with_slots(places, SlotSearchOptions(levels=levels), Budget())
+            search.values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())
             for places in (
-                spots_of(allocate(drawn, Budget(), levels=each)) for each in (None, levels)
+                spots_of(allocate(drawn, Budget(), mean_weights=each)) for each in (None, levels)
             )
         )
         assert not is_better(by_priority, strict, MIN_GAIN)

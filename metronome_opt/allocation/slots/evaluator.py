@@ -163,10 +163,10 @@ class PlanEvaluator:
                 if self.budget.stopped:
                     return leader
                 is_ahead = self._is_better(plan, incumbent, look, float(gain))
-                is_harmless = is_ahead is not False and self._is_harmless(plan, look)
-                if is_harmless is not False and is_ahead is not False:
+                is_within_loss = is_ahead is not False and self._is_within_loss(plan, look)
+                if is_within_loss is not False and is_ahead is not False:
                     kept.append(plan)
-                    if is_harmless and is_ahead:
+                    if is_within_loss and is_ahead:
                         good.append(plan)
             leader = self._least(good, look) if good else incumbent
             if good:
@@ -179,10 +179,10 @@ class PlanEvaluator:
                 break
         return leader
 
-    def is_harmless(self, plan: Plan) -> bool:
+    def is_within_loss(self, plan: Plan) -> bool:
         """Return whether no job surely loses too much, by as many replications as it takes."""
         for look in range(1, _LOOKS + 1):
-            known = None if self.budget.stopped else self._is_harmless(plan, look)
+            known = None if self.budget.stopped else self._is_within_loss(plan, look)
             if known is not None or self.budget.stopped:
                 return bool(known)
         return False
@@ -198,7 +198,7 @@ class PlanEvaluator:
     def _means(self, plan: Plan, looks: int) -> Values:
         return self.simulator.values(self._replicate(plan, looks).mean(axis=0))
 
-    def _is_harmless(self, plan: Plan, looks: int) -> bool | None:
+    def _is_within_loss(self, plan: Plan, looks: int) -> bool | None:
         """Return whether no job loses more than the limit; None if that is not sure."""
         if plan == self._base_plan or math.isinf(self._max_loss):
             return True

@@ -13,7 +13,7 @@ import numpy as np
 
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
 from metronome_opt.allocation.slots.greedy import PartialSchedule
-from metronome_opt.allocation.slots.periods import Short
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, Short
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance, Job
@@ -69,8 +69,6 @@ class OtherSlots:
         The longest period that each job may keep, in slots.
     short
         Whether hyperperiods are short enough at some periods.
-    cushion_slots
-        By how many slots bursts of gated jobs are longer.
     slowdowns
         Returns the slowdown of each job under a plan.
     """
@@ -78,7 +76,6 @@ class OtherSlots:
     part: Instance
     longest: Mapping[str, int]
     short: Short
-    cushion_slots: int
     slowdowns: Callable[[Plan], Floats]
 
     def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
@@ -86,7 +83,7 @@ class OtherSlots:
         others = {name: period for name, period in plan.periods.items() if name != job.name}
         if job.name in plan.periods and self.short(others):
             yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
-        placed = PartialSchedule(self.part, self.cushion_slots)
+        placed = PartialSchedule(self.part, CUSHION_SLOTS)
         for name, period in others.items():
             placed.put(name, period, plan.offsets[name])
         slowdowns = self.slowdowns(plan).tolist()

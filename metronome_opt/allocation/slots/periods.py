@@ -10,7 +10,7 @@ stretches has the same candidates, and more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -20,7 +20,7 @@ from operator import itemgetter
 from metronome_opt.allocation.slots.feasibility import FeasibilityTest
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.simulator import levels_of
+from metronome_opt.allocation.slots.simulator import means_of
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import MeanWeights
@@ -30,9 +30,13 @@ from metronome_opt.solvers.presolve.extend import extended
 Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
-IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
+CUSHION_SLOTS = 1
+"""Slots added to bursts of gated jobs at least."""
+
+_IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
 """Standard deviations of its computing time by which a gated job is idle at least: one without idle
 time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
+
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 
@@ -58,34 +62,28 @@ class PeriodCandidates:
     ----------
     longest
         The longest period that each job may keep, in slots.
-    cushion_slots
-        By how many slots bursts are longer at least.
     short
         Whether hyperperiods are short enough at some periods.
     budget
         For all that is not simulated.
     hyperperiod
         Slots that periods have to divide; None for any periods.
-    levels
+    mean_weights
         Weights in the means that count; those of the jobs if left out.
-    idle
-        Standard deviations of its computing time by which a gated job is idle at least.
     """
 
     part: Instance
     longest: Periods
-    cushion_slots: int
     short: Short
     budget: Budget
     hyperperiod: int | None = None
-    levels: MeanWeights | None = None
-    idle: Sequence[float] = IDLE
+    mean_weights: MeanWeights | None = None
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
-        decider = self._decider(self.part, self.cushion_slots, share)
-        found = [periods for idle in self.idle for periods in self._fitting(idle, decider, share)]
+        decider = self._decider(self.part, CUSHION_SLOTS, share)
+        found = [periods for idle in _IDLE for periods in self._fitting(idle, decider, share)]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
             offsets = self._roomiest(periods)
@@ -100,7 +98,7 @@ class PeriodCandidates:
                 (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),
                 Fraction(0),
             )
-            for level in levels_of(self.part, self.levels)
+            for level in means_of(self.part, self.mean_weights)
         )
 
     def _at_bases(self, idle: float, budget: Budget) -> Iterator[Periods]:
@@ -172,7 +170,7 @@ class PeriodCandidates:
         if not any(deviations):
             deviations = [1.0] * len(deviations)
         jobs = tuple(
-            extended(job, max(self.cushion_slots, math.ceil(growth * each)))
+            extended(job, max(CUSHION_SLOTS, math.ceil(growth * each)))
             for job, each in zip(part.jobs, deviations, strict=True)
         )
         return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets

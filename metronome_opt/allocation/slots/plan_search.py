@@ -59,8 +59,6 @@ class SlotSearchOptions:
     stretch_limit
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
-    cushion_slots
-        Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
     threads, network, patterns, classes_kept, lives_ms
         As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
@@ -69,7 +67,7 @@ class SlotSearchOptions:
         A plan to try first.
     base
         The plan that losses are relative to; no job gated if None.
-    levels
+    mean_weights
         Weights in the means that are minimised, one after the other; None for the weights of the
         jobs, in one mean.
     max_loss
@@ -84,13 +82,12 @@ class SlotSearchOptions:
     """
 
     stretch_limit: Fraction | None = None
-    cushion_slots: int = 0
     threads: int = 1
     network: str | None = None
     hyperperiod: int | None = None
     start: Plan | None = None
     base: Plan | None = None
-    levels: MeanWeights | None = None
+    mean_weights: MeanWeights | None = None
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
@@ -98,11 +95,6 @@ class SlotSearchOptions:
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
-
-    @property
-    def cushion(self) -> int:
-        """Slots added to bursts of gated jobs at least."""
-        return self.cushion_slots or 1
 
     def evaluator(
         self,
@@ -122,7 +114,7 @@ class SlotSearchOptions:
             network=self.network,
             threads=self.threads,
             periods=periods,
-            levels=self._levels(instance),
+            mean_weights=self._mean_weights(instance),
             lives_ms=self.lives_ms,
             patterns=self.patterns,
             classes=self.classes_kept,
@@ -137,14 +129,14 @@ class SlotSearchOptions:
             budget=budget,
         )
 
-    def _levels(self, instance: Instance) -> MeanWeights | None:
+    def _mean_weights(self, instance: Instance) -> MeanWeights | None:
         """Return the weights in means; of completions in ms, if jobs leave."""
         if self.lives_ms is None:
-            return self.levels
+            return self.mean_weights
         weighted = any(job.weight for job in instance.jobs)
         return tuple(
             {name: max(1, round(self.lives_ms[name])) * weight for name, weight in level.items()}
-            for level in self.levels
+            for level in self.mean_weights
             or ({job.name: job.weight if weighted else 1 for job in instance.jobs},)
         )
 
@@ -373,11 +365,10 @@ class _GroupSearch:
         candidates = PeriodCandidates(
             self.part,
             self._longest(),
-            self.options.cushion,
             self.short,
             budget,
             self.options.hyperperiod,
-            self.options.levels,
+            self.options.mean_weights,
         )
         self._offer(list(candidates.plans()))
 
@@ -394,8 +385,7 @@ class _GroupSearch:
                 job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
                 for job in self.part.jobs
             }
-            cushion, slowdowns = self.options.cushion, self.glance.slowdowns
-            moves = OtherSlots(self.part, within, self.short, cushion, slowdowns)
+            moves = OtherSlots(self.part, within, self.short, self.glance.slowdowns)
             if (key := (id(self._best), *within.values())) not in tried:
                 tried.add(key)
                 self._improve(moves, budget)

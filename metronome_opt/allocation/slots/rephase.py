@@ -178,7 +178,7 @@ class _Group:
     def choose(self) -> Plan:
         """Return the best plan."""
         chosen, evaluator = self.corrected, self._evaluator
-        if not evaluator.is_harmless(chosen):
+        if not evaluator.is_within_loss(chosen):
             chosen = self.stay
         chosen = evaluator.best(chosen, [self.stay], _MIN_GAIN)
         if self._value(chosen) > evaluator.simulator.least[0] + _CLOSE:

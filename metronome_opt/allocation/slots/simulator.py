@@ -45,25 +45,27 @@ _MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
-def levels_of(part: Instance, levels: MeanWeights | None = None) -> MeanWeights:
+def means_of(part: Instance, mean_weights: MeanWeights | None = None) -> MeanWeights:
     """Return the weights in means that concern jobs of a part; their own if there are no others.
 
     All are 1 if all are 0.
     """
     names = [job.name for job in part.jobs]
-    given = levels or ({job.name: job.weight for job in part.jobs},)
+    given = mean_weights or ({job.name: job.weight for job in part.jobs},)
     concerned = tuple({name: level[name] for name in names} for level in given)
     kept = tuple(level for level in concerned if any(level.values()))
     return kept or (dict.fromkeys(names, 1),)
 
 
-def mean_weights(instance: Instance, levels: MeanWeights | None = None) -> Floats:
+def weight_rows(instance: Instance, mean_weights: MeanWeights | None = None) -> Floats:
     """Return the coefficients of a job's time over its period in means, shape (means, jobs).
 
     A slowdown is a multiple of the best period that the job can have, not of that at its place.
     """
     own = np.array([float(instance.over_best(job)) for job in instance.jobs])
-    rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
+    rows = [
+        [float(weight) for weight in level.values()] for level in means_of(instance, mean_weights)
+    ]
     return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
 
 
@@ -83,7 +85,7 @@ class PlanSimulator:
         Length of a replication after the warm-up, in periods of the longest job.
     threads
         Threads for the replications.
-    levels
+    mean_weights
         Weights in the means of slowdowns that count; those of the jobs if None.
     lives_ms
         How long each job still runs at its best iteration, by name, in ms: jobs leave in that
@@ -100,7 +102,7 @@ class PlanSimulator:
     Attributes
     ----------
     weights
-        As of `mean_weights`.
+        As of `weight_rows`.
     least
         The means if no job is slower than its period.
     """
@@ -114,7 +116,7 @@ class PlanSimulator:
         jitter_factor: float = 1.0,
         periods: int = PERIODS,
         threads: int = 1,
-        levels: MeanWeights | None = None,
+        mean_weights: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
         patterns: Mapping[str, IterationProfile] | None = None,
         classes: Mapping[str, int] | None = None,
@@ -143,7 +145,7 @@ class PlanSimulator:
                 for runner, count in zip(self._runners, counts.tolist(), strict=True)
             ]
             self._warm, self._horizon = 0.0, _MAX_SLOWDOWN * float((counts * own).max())
-        self.weights = mean_weights(instance, levels)
+        self.weights = weight_rows(instance, mean_weights)
         self.least: Values = tuple(self.weights.sum(axis=1).tolist())
 
     @property

@@ -217,7 +217,7 @@ class Metronome(SpreadPolicy):
         evaluator = options.evaluator(
             group.instance, _FIRST_SEED, PERIODS, Budget(), group.change_costs
         )
-        if not evaluator.is_harmless(stay):
+        if not evaluator.is_within_loss(stay):
             stay = free
         return evaluator.best(stay, [plan for plan in (found, free) if plan != stay])
 

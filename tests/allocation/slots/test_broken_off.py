@@ -145,7 +145,7 @@ def test_no_job_is_changed_after_time_limit() -> None:
     evaluator = evaluator_of(ALTERNATING, 0, periods=40)
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
-    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
+    moves = OtherSlots(ALTERNATING, kept, lambda _: True, evaluator.slowdowns)
     assert improve_plan(evaluator, told, lambda: False, moves)
     assert improve_plan(evaluator, told, lambda: True, moves) == []
 
