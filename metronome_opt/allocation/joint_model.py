@@ -344,8 +344,8 @@ def build_pool(
             if len(pool) >= _MAX_POOL:
                 break
             if (placement := resources.allowed(nodes, job)) is not None:
-                for each in _with_paths(resources, job, placement):
-                    pool.setdefault((each.nodes, each.paths), each)
+                for routed in _with_paths(resources, job, placement):
+                    pool.setdefault((routed.nodes, routed.paths), routed)
     return list(pool.values())
 
 
@@ -357,9 +357,9 @@ def _with_paths(
         yield placement
         return
     for paths in list_paths(placement.paths, resources.cluster.spines):
-        each = resources.by_paths(placement.nodes, job, paths)
-        if job.fits(each):
-            yield each
+        routed = resources.by_paths(placement.nodes, job, paths)
+        if job.fits(routed):
+            yield routed
 
 
 def _rotations(

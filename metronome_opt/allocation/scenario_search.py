@@ -22,7 +22,7 @@ from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
-_BY_COST = 3.0  # times as long as for the nearest places it takes to find cheapest ones once
+_INSERTION = 3.0  # times as long as the nearest places take: greedy insertion by cost
 _SEARCHING = 0.5  # of the time, for places of low cost
 _IMPROVING = 0.4  # of the rest, for places that are simulated
 _GATED = 0.2  # of the rest, for places of low cost with slots, and again for paths
@@ -108,7 +108,7 @@ def allocate(
 
         part = budget.fraction(_SEARCHING)
         return choose_places(search, choices, solver, part, seed, threads)
-    if _has_time(budget, _BY_COST * (budget.elapsed - began)):
+    if _has_time(budget, _INSERTION * (budget.elapsed - began)):
         choices.append(search.find_cheapest(budget.fraction(_SEARCHING), seed))
     choices = search.keep_fewest_waiting(choices)
     near, best = choices[0], choices[-1]

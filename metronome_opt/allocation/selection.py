@@ -1,7 +1,7 @@
-"""Which jobs run where not all of them fit.
+"""Selection of the jobs that run where not all of them fit.
 
-What is minimised is the sum over waiting jobs of weight times GPUs, then their number. That is a
-packing problem with several resources, whose tasks are shared out to nodes; CP-SAT solves it.
+The sum over waiting jobs of weight times GPUs is minimised, then their number. This is a packing
+problem with several resources, whose tasks are shared out to nodes; CP-SAT solves it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds
 
 
 def lost(left: Sequence[JobRequest]) -> tuple[int, int]:
-    """Return what is minimised of jobs that wait: the sum of weight times GPUs, their number."""
+    """Return what is minimised: the sum of weight times GPUs of waiting jobs, and their number."""
     return sum(job.cost_weight * max(1, job.gpus) for job in left), len(left)
 
 
@@ -25,12 +25,12 @@ def select_running(
 ) -> Mapping[str, tuple[str, ...]]:
     """Return the jobs that run, each with nodes that have resources for all of them together.
 
-    Links and network costs are not looked at. What takes too long is chosen greedily.
+    Links and network costs do not count. Where CP-SAT takes too long, jobs are selected greedily.
 
     Parameters
     ----------
     jobs
-        Those that are to be placed.
+        The jobs that are to be placed.
     resources
         Free resources.
     """

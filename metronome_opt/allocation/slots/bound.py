@@ -116,7 +116,7 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
     constraints = {} if until_jobs_leave else _constraints(instance, fastest)
     candidates = (none, _prices(weights, fastest, constraints))
     return max(
-        (_proved(weights, sum(own.values()), alone, constraints, each) for each in candidates),
+        (_proved(weights, sum(own.values()), alone, constraints, prices) for prices in candidates),
         key=lambda bound: bound.value,
     )
 

@@ -33,7 +33,9 @@ def prove(
     links that cannot carry all their jobs. There is no bound if its proof is too long.
     """
     prover = _Prover(FeasibilityProblem(instance, cushion_slots))
-    stated = [(each.reason, prover.prove(each.periods)) for each in fit.refutations]
+    stated = [
+        (refutation.reason, prover.prove(refutation.periods)) for refutation in fit.refutations
+    ]
     # Whether jobs fit whose common multiple is too long is not known, unless it is proved.
     found = tuple(
         proof for reason, proof in stated if proof.is_proved or reason is not Reason.HYPERPERIOD
@@ -54,8 +56,8 @@ class _Prover:
 
     def prove(self, periods: Mapping[str, int]) -> Refutation:
         """Return that jobs do not fit, with a proof unless that is too long."""
-        for each in self._overloads(periods):
-            return each
+        for overload in self._overloads(periods):
+            return overload
         full = find_gap_conflict(at_periods(self._task.instance, periods, self._task.cushion_slots))
         if full is not None:
             link, names = full
@@ -80,7 +82,7 @@ class _Prover:
         ]
         if len(wrong) > _MAX_STATED:
             return ()
-        proofs = [self.prove({jobs[i].name: jobs[i].period for i in each}) for each in wrong]
+        proofs = [self.prove({jobs[i].name: jobs[i].period for i in indices}) for indices in wrong]
         return (*proofs, *self._overloads(periods))
 
     def _overloads(self, periods: Mapping[str, int]) -> Iterator[Refutation]:
@@ -119,7 +121,7 @@ def search_tree(
     while path or not tree:
         left = set(range(len(costs))) - {index for index, _ in path}
         choices = {index: board.open_slots(index) for index in sorted(left)}
-        index = min(choices, key=lambda each: len(choices[each]), default=None)
+        index = min(choices, key=lambda index: len(choices[index]), default=None)
         if index is None or steps < costs[index]:
             return None, steps
         steps -= costs[index]

@@ -196,7 +196,7 @@ class FeasibilityTest:
         for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.task.budget.stopped:
                 return None
-            mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
+            mine = {jobs[index].name: periods[jobs[index].name] for index in (i, j)}
             if not pairs.fit(i, j, *mine.values()):
                 return Conflict(Reason.PAIR, mine)
         return self._refute_loads(periods)

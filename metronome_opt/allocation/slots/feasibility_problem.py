@@ -125,7 +125,7 @@ def in_units(instance: Instance) -> Instance:
     if worst < _LARGEST_SUM:
         return instance
     rates = (phase.rate for job in instance.jobs for phase in job.phases)
-    unit = math.gcd(*rates, *(each.capacity for each in instance.links))
+    unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     if worst // unit >= _LARGEST_SUM:
         raise CostTooLargeError(
             f"links: capacity and peaks on {quote(link)} add up to {quote(worst)}, which does not "
@@ -133,7 +133,7 @@ def in_units(instance: Instance) -> Instance:
         )
     return instance.replace(
         links=tuple(
-            each.model_copy(update={"capacity": each.capacity // unit}) for each in instance.links
+            link.model_copy(update={"capacity": link.capacity // unit}) for link in instance.links
         ),
         jobs=tuple(
             job.model_copy(

@@ -69,7 +69,7 @@ def slowdown_front(
     return Front(
         result.instance,
         NAMES,
-        tuple(points[each.values] for each in kept),
+        tuple(points[point.values] for point in kept),
         complete=False,
         stop=budget.stop,
         runtime_s=budget.elapsed,

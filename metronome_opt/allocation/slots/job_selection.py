@@ -110,11 +110,14 @@ class _Master:
                 (index, job.links[link.name] * load(job, job.period, self.task.cushion_slots))
                 for index, job in users
             ]
-            common = math.lcm(*(each.denominator for _, each in loads))
+            common = math.lcm(*(share.denominator for _, share in loads))
             # Rounded down, this is a relaxation.
             scale = min(Fraction(common), Fraction(_LARGEST_LOAD, max(1, link.capacity)))
             most = int(scale * link.capacity)
-            self._limit([(min(int(scale * each), most + 1), index) for index, each in loads], most)
+            self._limit(
+                [(min(int(scale * load_of_job), most + 1), index) for index, load_of_job in loads],
+                most,
+            )
 
 
 class CpsatMaster(_Master):

@@ -101,9 +101,9 @@ class OtherSlots:
 
 def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
     """Yield plans in which a job is in another one of so many traffic classes."""
-    for each in range(count):
-        if each != plan.classes.get(job.name, 0):
-            yield plan.in_classes({**plan.classes, job.name: each})
+    for number in range(count):
+        if number != plan.classes.get(job.name, 0):
+            yield plan.in_classes({**plan.classes, job.name: number})
 
 
 def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
@@ -115,7 +115,11 @@ def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
         Periods of the other jobs as they run.
     """
     spread = [job.period * (100 + stretch) // 100 for stretch in _STRETCHES]
-    suitable = [each for period in theirs for each in (period // 2, period, 2 * period)]
+    suitable = [
+        suitable_period
+        for period in theirs
+        for suitable_period in (period // 2, period, 2 * period)
+    ]
     for period in sorted({*spread, *suitable}):
         if job.period <= period <= longest:
             yield period

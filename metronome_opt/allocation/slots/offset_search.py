@@ -50,7 +50,7 @@ def search_offsets(
     """
     smaller = coarsen(instance)
     shortest = min(job.period for job in smaller.instance.jobs)
-    fillings = [_Filling(smaller.instance, each, budget, seed) for each in (shortest, 1)]
+    fillings = [_Filling(smaller.instance, modulus, budget, seed) for modulus in (shortest, 1)]
     parts = _parts(smaller.instance)
     searches: list[_Descent] = []
     turn = min(_FIRST_TURN, max(1, placements // 10))

@@ -115,7 +115,9 @@ class PeriodCandidates:
             periods = {}
             for name, slots in shortest.items():
                 multiples = range(-(-slots // base) * base, self.longest[name] + 1, base)
-                suitable = (each for each in multiples if not (self.hyperperiod or 0) % each)
+                suitable = (
+                    multiple for multiple in multiples if not (self.hyperperiod or 0) % multiple
+                )
                 period = next(suitable, None)
                 if period is None:
                     break
@@ -138,7 +140,7 @@ class PeriodCandidates:
             for periods in self._at_bases(idle, budget)
         )
         for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):
-            growths = [each for each in found if each not in lowest or cost < lowest[each]]
+            growths = [growth for growth in found if growth not in lowest or cost < lowest[growth]]
             if growths and self.short(periods) and decider.decide(periods).offsets is not None:
                 for growth in growths:
                     if not growth or self._offsets(periods, growth, budget) is not None:
@@ -170,8 +172,8 @@ class PeriodCandidates:
         if not any(deviations):
             deviations = [1.0] * len(deviations)
         jobs = tuple(
-            extended(job, max(CUSHION_SLOTS, math.ceil(growth * each)))
-            for job, each in zip(part.jobs, deviations, strict=True)
+            extended(job, max(CUSHION_SLOTS, math.ceil(growth * deviation_slots)))
+            for job, deviation_slots in zip(part.jobs, deviations, strict=True)
         )
         return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
 

@@ -45,7 +45,7 @@ class Plan:
 
     def in_classes(self, classes: Mapping[str, int]) -> Plan:
         """Return the plan with other traffic classes."""
-        return replace(self, classes={name: each for name, each in classes.items() if each})
+        return replace(self, classes={name: number for name, number in classes.items() if number})
 
     def joined(self, other: Plan) -> Plan:
         """Return the plan with what another one says of its jobs."""

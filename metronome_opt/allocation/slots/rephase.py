@@ -82,7 +82,7 @@ def choose_slots(
     periods: dict[str, int] = {}
     why = []
     for part in components(right):
-        jobs, links = ({each.name for each in every} for every in (part.jobs, part.links))
+        jobs, links = ({item.name for item in every} for every in (part.jobs, part.links))
         if concerned and not (jobs | links).isdisjoint(concerned):
             group = _Group(before, plan.only(part), part, corrected.only(part), hyperperiod)
             if group.fits_as_claimed:
@@ -223,7 +223,7 @@ class _Group:
         return sum(self._waits(plan), Fraction(0))
 
     def _change_costs(self, plan: Plan) -> Floats:
-        return float(_PRICE) * np.array([float(each) for each in self._waits(plan)])
+        return float(_PRICE) * np.array([float(wait) for wait in self._waits(plan)])
 
     def _waits(self, plan: Plan) -> list[Fraction]:
         """Return for each job the iterations that it stands still to change to a plan."""
@@ -245,7 +245,7 @@ class _Group:
         listed = ", ".join(names[:_MAX_NAMED])
         if len(names) > _MAX_NAMED:
             listed += f" and {len(names) - _MAX_NAMED} more"
-        now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
+        now, then = (100 * (self._value(plan_) - 1) for plan_ in (self.stay, plan))
         lost = f"iterations of {listed} take {now:.1f} % longer than alone"
         if plan is self.stay or plan is self.corrected:
             return f"{lost}, and no other slots gain enough"

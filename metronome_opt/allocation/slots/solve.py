@@ -247,7 +247,7 @@ def _robustness(
         enough = budget.remaining is None or budget.remaining > 2 * simulator.events / EVENTS_PER_S
         if not enough or factor * largest > _MAX_JITTER:
             break
-        gated, ungated = (simulator.value(simulator.slowdowns(each)) for each in (plan, free))
+        gated, ungated = (simulator.value(simulator.slowdowns(tried)) for tried in (plan, free))
         if gated >= ungated:
             text = f"this pays up to {pays:g} times the stated jitter; at {factor:g} times the "
             return [f"{text}slowdown is {gated:.4f}, with no job gated {ungated:.4f}"]
