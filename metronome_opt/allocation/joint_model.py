@@ -1,4 +1,4 @@
-"""Placements of all jobs at once: an integer program over pools of placements.
+"""Placements of all jobs by an integer program over pools of placements.
 
 `models/formulations/allocation.md` states it. A job takes one placement of its pool or waits. Costs
 are those of `occupancy`, rounded down to integers, so that a bound of the program bounds the cost
@@ -41,7 +41,7 @@ MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
 _SHAPES = 12  # candidates of a job that are rotated
 _MAX_POOL = 96  # placements of a job
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
-_PACKED = "places are those that leave the least weight out, which no pool of the model has"
+_PACKED = "places are those by which the least weight waits, which no pool of the model has"
 _NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
 
 
@@ -55,7 +55,7 @@ def choose_places(
 ) -> PlacedInstance:
     """Return the instance of a scenario at the placements of a joint model, which counts no slots.
 
-    Other choices are taken if they leave less weight waiting.
+    Other choices are taken if less weight waits by them.
     """
     occupancy, _, pool = place_by_model(
         search.unplaced,
@@ -102,20 +102,20 @@ def place_by_model(
     Parameters
     ----------
     jobs
-        Those without a placement.
+        The jobs without a placement.
     occupancy
-        Those that have one, and keep it.
+        The jobs that have one, and keep it.
     solver
         ``cpsat`` or ``milp``.
     seed, threads
-        Of CP-SAT.
+        As of CP-SAT.
     pinned
-        Those that keep their nodes, but whose flows may take other paths.
+        Jobs that keep their nodes, but whose flows may take other paths.
 
     Returns
     -------
     tuple
-        As of `search_placements`, those of greedy insertion if nothing better is found; and the
+        What `search_placements` returns, by greedy insertion if nothing better is found; and the
         cost of the placements with its bound over the pools, None if time was too short for a
         model.
 
@@ -163,7 +163,7 @@ class JointModel:
     Parameters
     ----------
     jobs, pools
-        The jobs, and the placements that each of them may take.
+        The jobs, and the placements that each job may take.
     occupancy
         The jobs that keep their places.
     max_objective
@@ -179,9 +179,9 @@ class JointModel:
         The variables of each job, one of which is 1: its placements in order, and the last one, if
         jobs may wait, for none.
     costs
-        Of the variables, in units.
+        Costs of the variables, in units.
     unit
-        What one of an integer cost stands for, in those of `occupancy`.
+        The cost in `occupancy` of 1 in the model.
     is_complete
         Whether there was time to compute all costs.
     """

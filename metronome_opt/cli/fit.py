@@ -56,7 +56,7 @@ def fit(
         solver=solver,
         time_limit=time_limit,
         seed=seed,
-        workers=threads,
+        threads=threads,
         cushion_slots=cushion_slots,
     )
     fits = result.offsets is not None

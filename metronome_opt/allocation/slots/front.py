@@ -27,12 +27,12 @@ def slowdown_front(
     budget: Budget,
     callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> Front:
-    """Return the non-dominated ones of the schedules of some weighted sums.
+    """Return the non-dominated schedules among those of some weighted sums.
 
     Parameters
     ----------
     weights
-        Of the jobs.
+        Weights of the jobs.
     minimise
         Returns a schedule of small means of slowdowns, given weights in these, within a budget.
     callback

@@ -114,7 +114,7 @@ def solve_slowdown(
 
 
 def _not_simulated(arguments: Arguments, bound: Bound, enough_s: int) -> Result:
-    """Return the jobs unshifted: what was not simulated gates no job."""
+    """Return the jobs unshifted: no job is gated without a simulation."""
     instance = arguments.instance
     evaluation, unknown = _evaluate(instance, Plan(instance.unshifted), None)
     schedule = make_schedule(
@@ -154,7 +154,7 @@ def _evaluate(
 
 @cache
 def warm_up_engine() -> None:
-    """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
+    """Load, or compile, the kernels that two jobs on a link need; no time limit counts that."""
     three = warm_up_instance()
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
 
@@ -190,7 +190,7 @@ def _simulated(
             DELAY: delay(instance, times),
             **(evaluation.objectives if evaluation else {}),
         },
-        min(bound.value, value),  # in finite plays chance may bring the value below the bound
+        min(bound.value, value),  # chance may bring the value below the bound
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
         proved=proved,
@@ -256,7 +256,7 @@ def _robustness(
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
-    """Return the mean slowdown of the jobs of each weight as text, that of the heaviest first."""
+    """Return the mean slowdowns of the jobs of each weight as text, the highest weight first."""
     texts = []
     for weight in sorted({job.weight for job in instance.jobs}, reverse=True):
         jobs = tuple(job for job in instance.jobs if job.weight == weight)

@@ -150,9 +150,9 @@ def test_front_of_stored_jobs_is_true() -> None:
     ("names", "options", "message"),
     [
         (("delay", "slowdown"), {}, "slowdown or strict comes first"),
-        (("strict", "delay"), {}, "a front of what is simulated is one of slowdown, delay"),
+        (("strict", "delay"), {}, "a front of simulated means is one of slowdown, delay"),
         (("slowdown", "delay"), {"time_limit": 0}, "time limit: too short to simulate"),
-        (("contention", "latency"), {"max_loss": "5%"}, "max_loss: is for slowdown alone"),
+        (("contention", "latency"), {"max_loss": "5%"}, "max_loss: is for slowdown and delay"),
     ],
 )
 def test_fronts_are_refused_in_a_line(

@@ -65,7 +65,11 @@ def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(PeriodCandidates, "_fitting"), (PeriodCandidates, "_roomiest"), (PlanEvaluator, "best")],
+    [
+        (PeriodCandidates, "_fitting"),
+        (PeriodCandidates, "_roomiest_offsets"),
+        (PlanEvaluator, "best"),
+    ],
 )
 def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
