@@ -11,16 +11,15 @@ from functools import partial
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.joint_model import place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, places_of
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.scenario import read_scenario
 from metronome_opt.solvers.budget import Budget
 
 _LIMIT_S = 10
-_FRESH = 1000  # first seed of plays that no search has seen
 _ROUNDING = 1e-4  # of prices by models
 
 Assigned = tuple[Occupancy, list[JobRequest], float | None]
@@ -29,7 +28,7 @@ Assigned = tuple[Occupancy, list[JobRequest], float | None]
 def _nearest(jobs: Sequence[JobRequest], occupancy: Occupancy, _budget: Budget) -> Assigned:
     left = []
     for job in jobs:
-        placement = occupancy.room.nearest(job)
+        placement = occupancy.resources.nearest(job)
         if placement is None:
             left.append(job)
         else:
@@ -81,9 +80,11 @@ def allocation(small: bool) -> Iterator[Figure]:
         slowdowns, prices, seconds, left, proved = [], [], [], 0, 0
         for search in searches:
             start = time.perf_counter()
-            occupancy, waiting, bound = method(search.free, search.occupancy(), Budget(_LIMIT_S))
+            occupancy, waiting, bound = method(
+                search.unplaced, search.occupancy(), Budget(_LIMIT_S)
+            )
             seconds.append(time.perf_counter() - start)
-            slowdowns.append(search.slowdown(places_of(occupancy), _FRESH))
+            slowdowns.append(search.values(places_of(occupancy))[0])
             prices.append(price(occupancy))
             left += len(waiting)
             proved += int(bound is not None and prices[-1] <= bound + _ROUNDING)

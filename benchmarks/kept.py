@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import restrict
@@ -32,7 +32,7 @@ def fit_links(small: bool) -> Iterator[Figure]:
             for link, users in instance.jobs_on.items():
                 if users:
                     start = time.perf_counter()
-                    fit = check_feasibility(restrict(instance, {link}), time_limit=10, workers=1)
+                    fit = check_feasibility(restrict(instance, {link}), time_limit=10, threads=1)
                     seconds.append(time.perf_counter() - start)
                     fitting += fit.offsets is not None
     yield Figure("links", len(seconds), "")
@@ -41,7 +41,7 @@ def fit_links(small: bool) -> Iterator[Figure]:
     whole = []
     for instance in _instances("paper", small):
         start = time.perf_counter()
-        check_feasibility(instance, time_limit=_LIMIT_S, workers=1)
+        check_feasibility(instance, time_limit=_LIMIT_S, threads=1)
         whole.append(time.perf_counter() - start)
     yield Figure(
         "paper, whole, within 10 s", sum(s <= 10 for s in whole) / len(whole), "", ">= 0.9"
@@ -55,7 +55,7 @@ def fit_proofs(small: bool) -> Iterator[Figure]:
     taken, proved = [], 0
     for instance in instances:
         start = time.perf_counter()
-        result = check_feasibility(instance, drop=True, time_limit=_LIMIT_S, workers=2)
+        result = check_feasibility(instance, drop=True, time_limit=_LIMIT_S, threads=2)
         taken.append(time.perf_counter() - start)
         proved += result.proved
     yield Figure("largest set: proved", proved / len(instances), "of all", ">= 0.8")
@@ -72,7 +72,7 @@ def fit_solvers(small: bool) -> Iterator[Figure]:
         for name, solver in SOLVERS.items():
             begin = time.perf_counter()
             results = [
-                check_feasibility(each, drop=drop, solver=name, time_limit=_SHORT_S, workers=2)
+                check_feasibility(each, drop=drop, solver=name, time_limit=_SHORT_S, threads=2)
                 for each in instances
             ]
             costs[name] = [result.cost for result in results]

@@ -23,6 +23,7 @@ from rich.progress import track
 from benchmarks.annealing import anneal
 from benchmarks.program import run_program
 from benchmarks.stored import SUITES
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
@@ -150,7 +151,7 @@ def _anneal(
         {job.name: job.period + int(STRETCH * job.period) for job in part.jobs},
         budget,
         short=partial(hyperperiods_fit, part, [link.name for link in part.links], {}),
-        cushion_slots=options.cushion,
+        cushion_slots=CUSHION_SLOTS,
         seed=seed,
     )
 

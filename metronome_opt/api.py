@@ -244,7 +244,7 @@ def allocate(
             source,
             chosen,
             budget,
-            levels=simulated_levels(names, weights_of(source)),
+            mean_weights=simulated_levels(names, weights_of(source)),
             seed=seed,
             threads=threads or os.cpu_count() or 1,
             network=network,
@@ -340,7 +340,7 @@ def pareto(
     with interrupt_stops(budget):
         return slowdown_front(
             weights_of(source),
-            lambda levels, part: minimise(part, levels=levels),
+            lambda weights, part: minimise(part, mean_weights=weights),
             budget,
             callback,
         )

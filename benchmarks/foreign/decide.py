@@ -18,7 +18,7 @@ from benchmarks.foreign.pscp import Pscp
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult, Reason
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
@@ -61,7 +61,7 @@ def decide(cases: Iterable[Case], earlier: Iterable[Outcome] = ()) -> Iterator[O
     """Decide each instance, those with equal jobs once; yield what was not found out earlier."""
     held = {(each.group, each.instance): each for each in earlier}
     known: dict[tuple[tuple[int, int], ...], Outcome] = {}
-    check_feasibility(next(Pscp().convert("a.dat", _FEW)).instance, workers=1)  # loads and compiles
+    check_feasibility(next(Pscp().convert("a.dat", _FEW)).instance, threads=1)  # loads and compiles
     for group, _, instance in cases:
         jobs = tuple(sorted((job.period, job.volume) for job in instance.jobs))
         if (group, instance.name) in held:
@@ -72,7 +72,7 @@ def decide(cases: Iterable[Case], earlier: Iterable[Outcome] = ()) -> Iterator[O
             continue
         limit = _LONG_LIMIT_S if group.startswith("case") else _LIMIT_S
         began, computed = time.perf_counter(), time.process_time()
-        fit = check_feasibility(instance, time_limit=limit, workers=1)
+        fit = check_feasibility(instance, time_limit=limit, threads=1)
         seconds, cpu = time.perf_counter() - began, time.process_time() - computed
         reason = fit.refutations[0].reason.name.lower() if fit.refutations else "open"
         known[jobs] = Outcome(

@@ -1,9 +1,9 @@
 """Where a job runs and when it starts: now, or after some of the next jobs have left.
 
-The nearest place now is the incumbent. Where other jobs slow it down there, or it slows them down,
-other places and later starts of lower cost are compared with it by rollouts, and another one is
-taken only if it is surely better. Costs are those of `occupancy`. One job is decided about after
-the other, the most urgent one first.
+The nearest place now is the incumbent. Where jobs slow one another down there, other places and
+later starts of lower cost are compared with it by rollouts, and another one is taken only if it is
+surely better. Costs are those of `occupancy`. Jobs are decided about one after the other, the most
+urgent one first.
 """
 
 from __future__ import annotations
@@ -11,18 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob, StartOption
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.occupancy import Occupancy, StartOption
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
+from metronome_opt.allocation.start_options import (
+    candidate_starts,
+    cheapest,
+    exchange_nodes,
+    nearest_placement,
+)
 from metronome_opt.scenario.flows import Placement
 
-_PLACES, _DEPARTURES = 2, 2  # choices that are compared with the nearest place now
-_PATIENCE = 20  # a wait over the cost of a start, from which on a job starts
-_LEAVING = 4  # next departures after which places are looked at
+_MAX_PLACES, _MAX_DEPARTURES = 2, 2  # choices that are compared with the nearest place now
+_MAX_WAIT = 20  # costs of a start, after which a job starts
+_MAX_LEAVING = 4  # next departures after which places are compared
 
 
 class AdmissionDecision(NamedTuple):
-    """The decision about a job that waits.
+    """The decision about a waiting job.
 
     Attributes
     ----------
@@ -42,7 +48,7 @@ class AdmissionDecision(NamedTuple):
 
 
 class QueuedJob(NamedTuple):
-    """A job that waits for a place, for so long by now."""
+    """A job that waits, and for how long it has waited."""
 
     job: JobRequest
     waited_ms: float = 0.0
@@ -61,14 +67,14 @@ def decide_admissions(
     Parameters
     ----------
     waiting
-        The most urgent ones first.
+        The waiting jobs, the most urgent ones first.
     occupancy
         The jobs that run.
     arrivals
-        The jobs seen so far, those that wait included.
+        The jobs seen so far, with the waiting ones.
     may_wait
-        Whether a job may wait although there is room. None does for ever: one that has waited 20
-        times as long as what the nearest place now costs does not wait for another.
+        Whether a job may wait although there is room. No job does for ever: after a wait of 20
+        times what the nearest place now costs it starts there.
 
     Returns
     -------
@@ -84,9 +90,9 @@ def decide_admissions(
         if now is None:
             decision = AdmissionDecision(next(_later(job, with_starts), (None, ""))[0], None)
         elif now.cost > MIN_GAIN * job.cost_weight * job.expected_ms:
-            others = held, [each.job for each in waiting[index + 1 :]]
-            is_patient = may_wait and job.cost_weight * waited_ms < _PATIENCE * now.cost
-            choices = _choices(job, with_starts, now, may_wait=is_patient)
+            others = held, [queued.job for queued in waiting[index + 1 :]]
+            allows_waiting = may_wait and job.cost_weight * waited_ms < _MAX_WAIT * now.cost
+            choices = _choices(job, with_starts, now, may_wait=allows_waiting)
             if len(choices) > 1:
                 rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
                 best = rollouts.best([choice for _, choice in choices])
@@ -100,7 +106,7 @@ def decide_admissions(
 
 
 def _nearest(job: JobRequest, occupancy: Occupancy) -> StartOption | None:
-    placement = occupancy.nearest(job) if occupancy.room.may_hold(job) else None
+    placement = nearest_placement(occupancy, job) if occupancy.resources.may_hold(job) else None
     return None if placement is None else occupancy.start(job, placement)
 
 
@@ -113,12 +119,12 @@ def _choices(
     places.sort(key=lambda start: start.cost)
     later = []
     if may_wait:
-        later = [each for each in _later(job, occupancy, least) if each[0].cost < least]
-        later.sort(key=lambda each: each[0].cost)
+        later = [choice for choice in _later(job, occupancy, least) if choice[0].cost < least]
+        later.sort(key=lambda choice: choice[0].cost)
     return [
         (now, Choice(now.placement)),
-        *((start, Choice(start.placement)) for start in places[:_PLACES]),
-        *((start, Choice(start.placement, name)) for start, name in later[:_DEPARTURES]),
+        *((start, Choice(start.placement)) for start in places[:_MAX_PLACES]),
+        *((start, Choice(start.placement, name)) for start, name in later[:_MAX_DEPARTURES]),
     ]
 
 
@@ -126,10 +132,9 @@ def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
     """Return the starts of a job now at its candidate places, and the best after exchanges."""
     if occupancy.candidates == 1:
         return []
-    placements = occupancy.room.candidates(job, occupancy.candidates)
-    starts = [occupancy.start(job, occupancy.routed(job, each)) for each in placements]
+    starts = candidate_starts(occupancy, job)
     best = min(starts, key=lambda start: start.cost, default=None)
-    exchanged = [] if best is None else [occupancy.exchanged(job, best)]
+    exchanged = [] if best is None else [exchange_nodes(occupancy, job, best)]
     return [*starts, *(start for start in exchanged if start is not best)]
 
 
@@ -138,15 +143,19 @@ def _later(
 ) -> Iterator[tuple[StartOption, str]]:
     """Yield the cheapest places after each of the next departures, with the job that leaves last.
 
-    None that costs `limit` for the wait alone.
+    Those are omitted whose wait costs `limit` by itself.
     """
     later = occupancy.copy()
-    leaving = sorted(occupancy.placed.values(), key=lambda each: each.job.expected_ms)
-    for each in leaving[:_LEAVING]:
-        after_ms = each.job.expected_ms
+    leaving = sorted(occupancy.placed.values(), key=lambda placed_job: placed_job.job.expected_ms)
+    for leaving_job in leaving[:_MAX_LEAVING]:
+        after_ms = leaving_job.job.expected_ms
         if limit is not None and job.cost_weight * after_ms >= limit:
             return
-        later.remove(each.job.name)
-        start = later.best(job, after_ms) if later.room.may_hold(job) else None
+        later.remove(leaving_job.job.name)
+        start = (
+            cheapest(candidate_starts(later, job, after_ms))
+            if later.resources.may_hold(job)
+            else None
+        )
         if start is not None:
-            yield start, each.job.name
+            yield start, leaving_job.job.name

@@ -17,7 +17,7 @@ from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.cluster_input import most_free
 from metronome_opt.scenario.collectives import Algorithm
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.reference import EmptyCluster
 from metronome_opt.scenario.spines import Paths
 from metronome_opt.solvers.kernels.compiled_instance import Ints
@@ -33,38 +33,26 @@ _Rack = Mapping[str, int]  # tasks that there is room for, by node
 _Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
 
 
-class FreeResources:
-    """Free resources of the nodes of a cluster.
+class CandidatePlacements(FreeResources):
+    """Free resources of a cluster, and the placements of jobs on them.
+
+    Of several interfaces of a node a task is taken to use those next to the next free GPUs.
 
     Parameters
     ----------
-    cluster
-        Of several interfaces of a node a task is taken to use those next to the next free GPUs.
-    free
-        GPUs, CPU in millicores and memory in MiB of each node, shape (nodes, 3); all if None.
-    up
-        Whether each node takes tasks, shape (nodes,); all do if None.
-
-    Attributes
-    ----------
-    free
-        As above; changed by `take` and `release`.
+    cluster, free, up
+        As of `FreeResources`.
     """
 
     def __init__(
         self, cluster: Cluster, free: Ints | None = None, up: NDArray[np.bool_] | None = None
     ) -> None:
-        self.cluster = cluster
-        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
-        self.free: Ints = self.total.copy() if free is None else free.copy()
-        self._up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
-        self._names = [node.name for node in cluster.nodes]
-        self._index = {name: index for index, name in enumerate(self._names)}
+        super().__init__(cluster, free, up)
         racks: dict[str | None, list[int]] = {}  # nodes of each
         for index, node in enumerate(cluster.nodes):
             racks.setdefault(node.rack, []).append(index)
         self._racks = list(racks.values())
-        self._rack_of: Ints = np.zeros(len(self._names), dtype=np.int64)
+        self._rack_of: Ints = np.zeros(len(self.names), dtype=np.int64)
         for at, nodes in enumerate(self._racks):
             self._rack_of[nodes] = at
         carries = cluster.capacities
@@ -79,67 +67,7 @@ class FreeResources:
         }
         self._tiers = _tiers([cluster.ways[rack] for rack in racks], closed)
         self._placements = _PLACEMENTS.setdefault(cluster.empty, {})
-        self._counted: dict[tuple[str, ...], tuple[Ints, Ints]] = {}
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
-
-    def copy(self) -> FreeResources:
-        """Return a room of its own with the same nodes."""
-        other = object.__new__(FreeResources)
-        other.__dict__ |= self.__dict__
-        other.free = self.free.copy()
-        return other
-
-    def take(self, nodes: Sequence[str], each: Resources, sign: int = -1) -> None:
-        """Take the resources of tasks on nodes."""
-        used, counts = self._count(nodes)
-        self.free[used] += sign * counts[:, None] * np.array(each.vector)
-
-    def release(self, nodes: Sequence[str], each: Resources) -> None:
-        """Give the resources of tasks on nodes back."""
-        self.take(nodes, each, 1)
-
-    @property
-    def busy(self) -> float:
-        """The share of GPUs that are taken."""
-        total = int(self.total[:, 0].sum())
-        return 1 - self.free_gpus / total if total else 0.0
-
-    @property
-    def free_gpus(self) -> int:
-        """The number of free GPUs."""
-        return int(self.free[:, 0].sum())
-
-    def tasks(self, each: Resources) -> Ints:
-        """Return how many tasks there is room for on each node, shape (nodes,)."""
-        needs = np.array(each.vector, dtype=np.int64)
-        needed = needs > 0
-        counts: Ints = (self.free[:, needed] // needs[needed]).min(axis=1, initial=2**40).clip(0)
-        counts[~self._up] = 0
-        return counts
-
-    def tasks_of(self, each: Resources) -> dict[str, int]:
-        """Return the same by name of the node."""
-        return dict(zip(self._names, self.tasks(each).tolist(), strict=True))
-
-    def holds(self, nodes: Sequence[str], each: Resources) -> bool:
-        """Return whether there is room for a task on each of some nodes."""
-        used, counts = self._count(nodes)
-        return bool((self.tasks(each)[used] >= counts).all())
-
-    def _count(self, nodes: Sequence[str]) -> tuple[Ints, Ints]:
-        """Return the indices of the nodes of some tasks, and the tasks on each."""
-        key = tuple(nodes)
-        if key not in self._counted:
-            if len(self._counted) >= _MAX_KNOWN:
-                self._counted.clear()
-            indices = [self._index[node] for node in key]
-            self._counted[key] = np.unique(np.array(indices, np.int64), return_counts=True)
-        return self._counted[key]
-
-    def shared(self, placement: Placement) -> float:
-        """Return the share of a placement's nodes that keep free GPUs, for others to use."""
-        left = [self.free[self._index[node], 0] > n for node, n in placement.gpus_of.items()]
-        return float(sum(left) / len(left))
 
     def placement(
         self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
@@ -161,27 +89,30 @@ class FreeResources:
         self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
     ) -> Placement:
         """Return the same, whatever its links carry."""
-        rails, each = None, job.each.gpus
+        rails, task_gpus = None, job.task_resources.gpus
         if self._has_rails:
-            used = {node: self._index[node] for node in nodes}
+            used = {node: self.index[node] for node in nodes}
             used = {node: int(self.total[at, 0] - self.free[at, 0]) for node, at in used.items()}
-            rails = tuple(self.cluster.next_rails(nodes, each, Counter(used)))
-        return self.on_links(nodes, job.algorithm, each, rails, self.cluster.steer(job.name, paths))
+            rails = tuple(self.cluster.next_rails(nodes, task_gpus, Counter(used)))
+        paths_there = self.cluster.steer(job.name, paths)
+        return self.on_links(nodes, job.algorithm, task_gpus, rails, paths_there)
 
     def on_links(
         self,
         nodes: Sequence[str],
         algorithm: Algorithm,
-        each: int,
+        task_gpus: int,
         rails: tuple[tuple[str, ...], ...] | None = None,
         paths: Paths | str | None = None,
     ) -> Placement:
         """Return `Cluster.placement`, worked out once."""
-        key = (tuple(nodes), algorithm, each, rails, paths)
+        key = (tuple(nodes), algorithm, task_gpus, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:
                 self._placements.clear()
-            found = self.cluster.placement(nodes, algorithm, each=each, rails=rails, paths=paths)
+            found = self.cluster.placement(
+                nodes, algorithm, each=task_gpus, rails=rails, paths=paths
+            )
             self._placements[key] = found
         return self._placements[key]
 
@@ -190,14 +121,17 @@ class FreeResources:
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        room = self.tasks_of(job.each)
+        room = self.tasks_by_node(job.task_resources)
         if sum(room.values()) < job.tasks:
             return None
         return self.placement(most_free(room, job.tasks), job)
 
     def may_hold(self, job: JobRequest) -> bool:
         """Return whether there is room for the tasks of a job, wherever."""
-        return job.gpus <= self.free_gpus and int(self.tasks(job.each).sum()) >= job.tasks
+        return (
+            job.gpus <= self.free_gpus
+            and int(self.task_counts(job.task_resources).sum()) >= job.tasks
+        )
 
     def nearest(self, job: JobRequest) -> Placement | None:
         """Return the placement with the fewest racks, then nodes, that is found.
@@ -215,7 +149,7 @@ class FreeResources:
             counts = room[self._racks[at]].tolist()
             if -(-job.tasks // max(counts)) >= fewest:
                 continue
-            names = (self._names[node] for node in self._racks[at])
+            names = (self.names[node] for node in self._racks[at])
             nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
             if len(set(nodes)) < fewest:
                 best, fewest = nodes, len(set(nodes))
@@ -234,11 +168,13 @@ class FreeResources:
         which costs are higher than it tolerates.
         """
         if job.nodes is not None:
-            there = self.allowed(job.nodes, job) if self.holds(job.nodes, job.each) else None
+            there = (
+                self.allowed(job.nodes, job) if self.holds(job.nodes, job.task_resources) else None
+            )
             return [] if there is None else [there]
         room = self._usable(job)
         racks = [
-            {self._names[node]: int(room[node]) for node in nodes if room[node]}
+            {self.names[node]: int(room[node]) for node in nodes if room[node]}
             for nodes in self._racks
         ]
         tiers = [
@@ -249,14 +185,14 @@ class FreeResources:
             from metronome_opt.scenario.overhead import tolerated_groups
 
             if most not in self._groups:
-                firsts = [self._names[rack[0]] for rack in self._racks]
+                firsts = [self.names[rack[0]] for rack in self._racks]
                 self._groups[most] = tolerated_groups(self.cluster, firsts, most)
             near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
             tiers.append([*near])
         choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
-        for nodes in (tuple(sorted(each)) for each in choices):
+        for nodes in (tuple(sorted(choice)) for choice in choices):
             placement = None if nodes in tried else self.allowed(nodes, job)
             tried.add(nodes)
             if placement is not None:
@@ -267,7 +203,7 @@ class FreeResources:
 
     def _usable(self, job: JobRequest) -> Ints:
         """Return how many tasks of a job each node takes, none where the others cannot be met."""
-        room = self.tasks(job.each)
+        room = self.task_counts(job.task_resources)
         return np.where(self._linked | (room >= job.tasks), room, 0)
 
     def allowed(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
@@ -286,7 +222,7 @@ class FreeResources:
                 self.by_paths(nodes, job, tuple((spine,) * len(its) for its in placement.paths))
                 for spine in range(self.cluster.spines)
             )
-        return next((each for each in choices if job.fits(each)), None)
+        return next((choice for choice in choices if job.fits(choice)), None)
 
 
 def network_cost(placement: Placement) -> tuple[int, ...]:
@@ -327,7 +263,7 @@ def _choices(
 
 
 def _in_turn(*choices: Iterator[Sequence[str]]) -> Iterator[Sequence[str]]:
-    return (nodes for each in zip_longest(*choices) for nodes in each if nodes)
+    return (nodes for turn in zip_longest(*choices) for nodes in turn if nodes)
 
 
 def _in_areas(
@@ -335,7 +271,7 @@ def _in_areas(
 ) -> Iterator[Iterator[Sequence[str]]]:
     """Yield what several racks offer: of the fewest parts of an area that have room, and of all."""
     areas = [(sum(map(_room, chain(*area))), area) for area in tier]
-    fitting = sorted((each for each in areas if each[0] >= tasks), key=itemgetter(0))
+    fitting = sorted((area for area in areas if area[0] >= tasks), key=itemgetter(0))
     for _, area in fitting[:_WHOLE_RACKS]:
         racks = list(chain(*area))
         if len(area) < len(racks):

@@ -1,4 +1,4 @@
-"""The greedy rotation of all jobs at their places, as a plan of slots: the baseline."""
+"""The greedy rotation of all jobs at their places, as a plan: the baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from metronome_opt.solvers.run import SolverRun
 
 
 def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
-    """Gate jobs at their own periods, each at its cheapest offset after higher-weight jobs.
+    """Gate jobs at their own periods, each at its cheapest offset after jobs of higher weight.
 
     Jobs that share no link, or one with a hyperperiod above the limit, are not shifted.
     """

@@ -1,4 +1,4 @@
-"""Placements of all jobs at once: an integer program over pools of placements.
+"""Placements of all jobs by an integer program over pools of placements.
 
 `models/formulations/allocation.md` states it. A job takes one placement of its pool or waits. Costs
 are those of `occupancy`, rounded down to integers, so that a bound of the program bounds the cost
@@ -17,16 +17,14 @@ from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.perturbation import search_placements
-from metronome_opt.allocation.placement_search import PlacementSearch as PlacementSearch
-from metronome_opt.allocation.placement_search import Places, places_of
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.placement_search import PlacementSearch, Places, places_of
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
-from metronome_opt.allocation.slots.feasibility_models import Row
-from metronome_opt.allocation.slots.milp_process import minimise_in_process
+from metronome_opt.allocation.slots.milp import Row, minimise_in_process
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import PoolBound
@@ -43,7 +41,7 @@ MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
 _SHAPES = 12  # candidates of a job that are rotated
 _MAX_POOL = 96  # placements of a job
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
-_PACKED = "places are those that leave the least weight out, which no pool of the model has"
+_PACKED = "places are those by which the least weight waits, which no pool of the model has"
 _NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
 
 
@@ -57,10 +55,10 @@ def choose_places(
 ) -> PlacedInstance:
     """Return the instance of a scenario at the placements of a joint model, which counts no slots.
 
-    Other choices are taken if they leave less weight waiting.
+    Other choices are taken if less weight waits by them.
     """
     occupancy, _, pool = place_by_model(
-        search.free,
+        search.unplaced,
         search.occupancy(),
         solver,
         budget,
@@ -69,14 +67,14 @@ def choose_places(
         pinned=search.pinned,
     )
     places = places_of(occupancy)
-    if search.with_most([places, *others])[0] != places:
-        return search.problem(search.with_most(others)[0], _PACKED)
+    if search.keep_fewest_waiting([places, *others])[0] != places:
+        return search.problem_at(search.keep_fewest_waiting(others)[0], _PACKED)
     if pool is None:
-        return search.problem(places, _NO_MODEL)
+        return search.problem_at(places, _NO_MODEL)
     total = sum(job.cost_weight for job in search.jobs.values())
     bound = None if pool.bound is None else pool.bound / total
     pool = replace(pool, cost=pool.cost / total, bound=bound)
-    return replace(search.problem(places, _describe(pool)), pool=pool)
+    return replace(search.problem_at(places, _describe(pool)), pool=pool)
 
 
 def _describe(pool: PoolBound) -> str:
@@ -104,20 +102,20 @@ def place_by_model(
     Parameters
     ----------
     jobs
-        Those without a placement.
+        The jobs without a placement.
     occupancy
-        Those that have one, and keep it.
+        The jobs that have one, and keep it.
     solver
         ``cpsat`` or ``milp``.
     seed, threads
-        Of CP-SAT.
+        As of CP-SAT.
     pinned
-        Those that keep their nodes, but whose flows may take other paths.
+        Jobs that keep their nodes, but whose flows may take other paths.
 
     Returns
     -------
     tuple
-        As of `search_placements`, those of greedy insertion if nothing better is found; and the
+        What `search_placements` returns, by greedy insertion if nothing better is found; and the
         cost of the placements with its bound over the pools, None if time was too short for a
         model.
 
@@ -132,7 +130,7 @@ def place_by_model(
         occupancy.remove(job.name)
     found = [start.placed.get(job.name) for job in jobs]
     pools = [
-        build_pool(occupancy.room, job, [] if placed is None else [placed.placement])
+        build_pool(occupancy.resources, job, [] if placed is None else [placed.placement])
         for job, placed in zip(jobs, found, strict=True)
         if not budget.stopped
     ]
@@ -165,7 +163,7 @@ class JointModel:
     Parameters
     ----------
     jobs, pools
-        The jobs, and the placements that each of them may take.
+        The jobs, and the placements that each job may take.
     occupancy
         The jobs that keep their places.
     max_objective
@@ -181,9 +179,9 @@ class JointModel:
         The variables of each job, one of which is 1: its placements in order, and the last one, if
         jobs may wait, for none.
     costs
-        Of the variables, in units.
+        Costs of the variables, in units.
     unit
-        What one of an integer cost stands for, in those of `occupancy`.
+        The cost in `occupancy` of 1 in the model.
     is_complete
         Whether there was time to compute all costs.
     """
@@ -269,10 +267,10 @@ class JointModel:
         for link in ours.keys() & its.keys():
             for (flows, place), rows in ours[link].items():
                 for (its_flows, its_place), columns in its[link].items():
-                    slower = self._occupancy.meetings.slowdowns(
+                    slower = self._occupancy.pair_losses.on_link(
                         (one.traffic(place), flows, one.cost_weight),
                         (other.traffic(its_place), its_flows, other.cost_weight),
-                        self._occupancy.room.cluster.capacities[link],
+                        self._occupancy.resources.cluster.capacities[link],
                     )
                     at = np.ix_(rows, columns)
                     mine[at] = np.maximum(mine[at], slower[0])
@@ -284,15 +282,15 @@ class JointModel:
 
     def _add_resource_rows(self, jobs: Sequence[JobRequest]) -> None:
         """State that tasks on a node do not need more than it has free."""
-        room = self._occupancy.room
+        resources = self._occupancy.resources
         terms: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
         for job, pool, group in zip(jobs, self._pools, self.groups, strict=True):
             for number, placement in zip(group, pool, strict=False):
                 for node, count in Counter(placement.nodes).items():
-                    for kind, need in enumerate(job.each.vector):
+                    for kind, need in enumerate(job.task_resources.vector):
                         terms[node, kind].append((count * need, number))
-        for index, host in enumerate(room.cluster.nodes):
-            for kind, free in enumerate(room.free[index].tolist()):
+        for index, host in enumerate(resources.cluster.nodes):
+            for kind, free in enumerate(resources.free[index].tolist()):
                 if terms[host.name, kind]:
                     self.rows.append(Row(tuple(terms[host.name, kind]), free))
 
@@ -328,7 +326,7 @@ def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transpo
 
 
 def build_pool(
-    room: FreeResources, job: JobRequest, first: Sequence[Placement] = ()
+    resources: CandidatePlacements, job: JobRequest, first: Sequence[Placement] = ()
 ) -> list[Placement]:
     """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.
 
@@ -340,35 +338,37 @@ def build_pool(
         Placements to begin with.
     """
     pool = {(placement.nodes, placement.paths): placement for placement in first}
-    for shape in room.candidates(job, _SHAPES):
-        turned = _rotations(room, shape, job) if job.nodes is None else [shape.nodes]
+    for shape in resources.candidates(job, _SHAPES):
+        turned = _rotations(resources, shape, job) if job.nodes is None else [shape.nodes]
         for nodes in dict.fromkeys(turned):
             if len(pool) >= _MAX_POOL:
                 break
-            if (placement := room.allowed(nodes, job)) is not None:
-                for each in _with_paths(room, job, placement):
-                    pool.setdefault((each.nodes, each.paths), each)
+            if (placement := resources.allowed(nodes, job)) is not None:
+                for routed in _with_paths(resources, job, placement):
+                    pool.setdefault((routed.nodes, routed.paths), routed)
     return list(pool.values())
 
 
-def _with_paths(room: FreeResources, job: JobRequest, placement: Placement) -> Iterator[Placement]:
+def _with_paths(
+    resources: CandidatePlacements, job: JobRequest, placement: Placement
+) -> Iterator[Placement]:
     """Yield a placement with the paths that its flows may take."""
-    if not placement.paths or room.cluster.routing != "chosen":
+    if not placement.paths or resources.cluster.routing != "chosen":
         yield placement
         return
-    for paths in list_paths(placement.paths, room.cluster.spines):
-        each = room.by_paths(placement.nodes, job, paths)
-        if job.fits(each):
-            yield each
+    for paths in list_paths(placement.paths, resources.cluster.spines):
+        routed = resources.by_paths(placement.nodes, job, paths)
+        if job.fits(routed):
+            yield routed
 
 
 def _rotations(
-    room: FreeResources, placement: Placement, job: JobRequest
+    resources: CandidatePlacements, placement: Placement, job: JobRequest
 ) -> Iterator[tuple[str, ...]]:
     """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
-    free = room.tasks_of(job.each)
+    free = resources.tasks_by_node(job.task_resources)
     racks: dict[str | None, list[str]] = {}
-    for node in room.cluster.nodes:
+    for node in resources.cluster.nodes:
         racks.setdefault(node.rack, []).append(node.name)
     nodes = list(racks.values())
     counts = Counter(placement.nodes)

@@ -1,8 +1,9 @@
-"""Slowdowns of two jobs that share a link: a table made as it is needed.
+"""Losses of two jobs that share a link: a table made as it is needed.
 
-They are simulated as links are shared, and where there are traffic classes with either job first.
-With slots each job sends once in a multiple of one base, which is as long as the bursts of both. Of
-these the one of least weighted sum is taken in which no job loses more than 2 % against the first.
+Iterations are simulated as links are shared, and where there are traffic classes with either job
+first. With slots each job sends once in a multiple of one base, which is as long as the bursts of
+both. The choice of least weighted sum counts in which no job loses more than `MAX_LOSS` against the
+first.
 """
 
 from __future__ import annotations
@@ -21,47 +22,45 @@ from metronome_opt.problem.instance import Sharing
 
 _STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
-_REMEMBERED = 100_000  # pairs: a controller runs for months
+_MAX_KNOWN = 100_000  # pairs: a controller runs for months
 _MULTIPLES = range(1, 9)  # of the base of two periods
 _CUSHION = 0.02  # of the shorter iteration: between bursts in slots
-_LONGEST = 250  # shorter periods, that count as one longer period at most: on a link that failed
+_MAX_RATIO = 250  # of the longer period to the shorter one, as on a link that failed
 
-_Pair = Sequence[
-    tuple[IterationProfile, int, int]
-]  # pattern, flows on the link, and weight of two jobs
+_Pair = Sequence[tuple[IterationProfile, int, int]]  # iteration, flows, weight of two jobs
 
 
 class PairLosses:
-    """What pairs of jobs cost each other on a link that they share.
+    """Losses of two jobs by sharing a link.
 
     Parameters
     ----------
     network
         How links are shared.
     gated
-        Whether the two keep slots, where they are slower without in the weighted sum.
+        Whether both jobs are gated where that makes their weighted sum less.
     classes
-        Traffic classes of links; with more than one, one of the two may go first.
+        Traffic classes of links; with more than one, either job may go first.
     """
 
     def __init__(self, network: Sharing, *, gated: bool = False, classes: int = 1) -> None:
         self._network, self._gated, self._classes = network, gated, classes
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
-    def slowdowns(
+    def on_link(
         self,
         one: tuple[IterationProfile, int, int],
         other: tuple[IterationProfile, int, int],
         capacity: int,
     ) -> tuple[float, float]:
-        """Return by what share each of two jobs is slower on a link than alone.
+        """Return by what share each of two jobs is slower on a link than by itself.
 
         Parameters
         ----------
         one, other
-            IterationProfile, flows on the link, and weight of each job.
+            Iteration, flows on the link, and weight of each job.
         capacity
-            Of the link, in Mbit/s.
+            What the link carries, in Mbit/s.
         """
         if one[0].peak * one[1] + other[0].peak * other[1] <= capacity:
             return 0.0, 0.0
@@ -75,12 +74,12 @@ class PairLosses:
         swapped = keys[1] < keys[0]
         key = (*sorted(keys), capacity)
         if key not in self._known:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             pair = (other, one) if swapped else (one, other)
             self._known[key] = self._best(pair, capacity)
         first, second = self._known[key]
-        if keys[0] == keys[1]:  # what differs is chance
+        if keys[0] == keys[1]:  # differences are chance
             first = second = (first + second) / 2
         return (second, first) if swapped else (first, second)
 
@@ -99,8 +98,10 @@ class PairLosses:
         if self._gated:
             choices += _in_slots(pair, capacity)
         limits = [loss + float(MAX_LOSS) for loss in choices[0]]
-        allowed = (each for each in choices if each[0] <= limits[0] and each[1] <= limits[1])
-        return min(allowed, key=lambda each: pair[0][2] * each[0] + pair[1][2] * each[1])
+        allowed = (
+            losses for losses in choices if losses[0] <= limits[0] and losses[1] <= limits[1]
+        )
+        return min(allowed, key=lambda losses: pair[0][2] * losses[0] + pair[1][2] * losses[1])
 
     def _simulated(self, pair: _Pair, capacity: int, network: Sharing) -> tuple[float, float]:
         runners = [
@@ -110,9 +111,9 @@ class PairLosses:
             float(pattern.slowed_to(Fraction(capacity, flows)).duration)
             for pattern, flows, _ in pair
         ]
-        longer, slower = min(max(alone), _LONGEST * min(alone)), [0.0, 0.0]
+        longer, slower = min(max(alone), _MAX_RATIO * min(alone)), [0.0, 0.0]
         for seed, start in enumerate(_STARTS):
-            conditions = Conditions(jitter=JITTER)  # without any, two may meet alike for ever
+            conditions = Conditions(jitter=JITTER)  # without any, bursts may collide for ever
             engine = Engine(
                 {"link": capacity}, runners, sharing=network, conditions=conditions, seed=seed
             )
@@ -128,7 +129,7 @@ class PairLosses:
 
 
 def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
-    """Yield by what shares two jobs are slower in slots."""
+    """Yield by what shares two jobs are slower with slots."""
     alone = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
     one, two = (pattern.alone_ms for pattern in alone)
     together = sum(_span_ms(pattern) for pattern in alone) + _CUSHION * min(one, two)
@@ -138,6 +139,6 @@ def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
 
 
 def _span_ms(pattern: IterationProfile) -> float:
-    """Return the time from the first burst to the end of the last, the longest pause left out."""
+    """Return the time from the first burst to the end of the last, without the longest pause."""
     before, *between, after = map(float, pattern.compute)
     return pattern.alone_ms - max(before + after, *between, 0.0)

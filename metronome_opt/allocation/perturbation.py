@@ -1,7 +1,7 @@
 """Places of several jobs together: by greedy insertion, improved by large neighbourhood search.
 
-Some jobs that meet are taken out and put back, in another order, each at its cheapest placement.
-What comes out is kept if it costs no more. Prices are those of `occupancy`.
+Some jobs that share links are removed and inserted again, in another order, each at its cheapest
+placement. The result is kept if it costs no more. Costs are those of `occupancy`.
 
 References
 ----------
@@ -15,18 +15,19 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
+from metronome_opt.allocation.start_options import cheapest_start
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4
-_LOOKED_AT = 8  # jobs, for one that costs something
-_BLINK = 0.1  # chance of a placement to be left out, so that jobs do not only take the cheapest
-_SIMULATED_BLINK = 0.5  # the same where not prices decide but simulations
-_FREE = 1e-9  # what costs less costs nothing
-_ORDERS = 8  # random ones of greedy insertion, beside those by size
+_MAX_DRAWN = 8  # jobs, for one that costs something
+_BLINK = 0.1  # chance of a placement to be omitted, so that jobs do not only take the cheapest
+_SIMULATED_BLINK = 0.5  # the chance where simulations decide
+_MIN_COST = 1e-9  # less is nothing
+_RANDOM_ORDERS = 8  # of greedy insertion, beside those by size
 _GREEDY = 0.3  # of the time, at most, for greedy insertion
 
 
@@ -43,15 +44,15 @@ def search_placements(
     Parameters
     ----------
     jobs
-        Those without a placement, the most important ones first.
+        The jobs without a placement, the most important ones first.
     occupancy
-        Those that have one, and keep it.
+        The jobs that have one, and keep it.
     budget
         The search ends with it; every job is tried once in any case.
     rounds
-        Of the search, for each job.
+        Rounds of the search for each job.
     pinned
-        Those of the occupancy that keep their nodes, but whose flows may take other paths.
+        Jobs of the occupancy that keep their nodes, but whose flows may take other paths.
 
     Returns
     -------
@@ -61,24 +62,24 @@ def search_placements(
     draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
     movable = {job.name: job for job in (*jobs, *pinned)}
     best, best_cost, best_left = occupancy, 0.0, list(jobs)
-    kept = _price(occupancy, pinned)
+    kept = _cost_of(occupancy, pinned)
     orders = budget.fraction(_GREEDY)
     for order in _orders(jobs, draw):
         tried = occupancy.copy()
         cost, left = _insert(tried, order)
         cost += kept
-        # To leave a more important job out is worse than any cost.
+        # A more important job that waits is worse than any cost.
         if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
             best, best_cost, best_left = tried, cost, left
         if orders.stopped:
             break
     for _ in range(rounds * len(movable)):
         names = [name for name in best.placed if name in movable]
-        if budget.stopped or not names or (best_cost <= _FREE and not best_left):
+        if budget.stopped or not names or (best_cost <= _MIN_COST and not best_left):
             break
         before = [best.placed[name] for name in _related(best, names, draw)]
-        gain = sum(_take_out(best, each.job.name) for each in before)
-        again = [*best_left, *(each.job for each in before)]
+        gain = sum(_remove(best, placed_job.job.name) for placed_job in before)
+        again = [*best_left, *(placed_job.job for placed_job in before)]
         draw.shuffle(again)
         cost, left = _insert(best, again, draw)
         if (lost(left), cost) <= (lost(best_left), gain):
@@ -87,15 +88,18 @@ def search_placements(
         for job in again:
             if job.name in best.placed:
                 best.remove(job.name)
-        for each in before:
-            best.add(each)
+        for placed_job in before:
+            best.add(placed_job)
     return best, best_left
 
 
 def perturb_placements(
     occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
-    """Return other places for some jobs that meet, half of all left out; None if there are none."""
+    """Return other places for some jobs that share links; None if there are none.
+
+    Half of all placements are omitted.
+    """
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
     if not movable:
@@ -111,11 +115,11 @@ def perturb_placements(
 def _orders(jobs: Sequence[JobRequest], draw: random.Random) -> list[Sequence[JobRequest]]:
     """Return orders in which to insert jobs: as they are, by size, at random."""
     orders: list[Sequence[JobRequest]] = [
-        sorted(jobs, key=lambda job: (-job.tasks * job.each.gpus, job.name)),
-        sorted(jobs, key=lambda job: (job.tasks * job.each.gpus, job.name)),
+        sorted(jobs, key=lambda job: (-job.gpus, job.name)),
+        sorted(jobs, key=lambda job: (job.gpus, job.name)),
         list(jobs),
     ]
-    return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_ORDERS)]
+    return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_RANDOM_ORDERS)]
 
 
 def _insert(
@@ -126,14 +130,14 @@ def _insert(
 ) -> tuple[float, list[JobRequest]]:
     """Place one job after the other; return what that costs, and the jobs without room.
 
-    Placements are left out at random if there is something to draw with.
+    Placements are omitted at random if there is something to draw with.
     """
     cost, left = 0.0, []
     for job in jobs:
-        candidates = occupancy.room.candidates(job, occupancy.candidates)
+        candidates = occupancy.resources.candidates(job, occupancy.candidates)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
-        start = occupancy.cheapest(job, candidates, draw=draw)
+        start = cheapest_start(occupancy, job, candidates, draw)
         if start is None:
             left.append(job)
         else:
@@ -142,40 +146,40 @@ def _insert(
     return cost, left
 
 
-def _price(occupancy: Occupancy, jobs: Sequence[JobRequest]) -> float:
-    """Return what it costs to have some of the placed jobs."""
+def _cost_of(occupancy: Occupancy, jobs: Sequence[JobRequest]) -> float:
+    """Return the cost of some of the placed jobs."""
     without = occupancy.copy()
-    return sum(_take_out(without, job.name) for job in jobs)
+    return sum(_remove(without, job.name) for job in jobs)
 
 
-def _take_out(occupancy: Occupancy, name: str) -> float:
-    """Remove a job; return what it costs to place it there again."""
-    each = occupancy.remove(name)
-    return occupancy.start(each.job, each.placement).cost
+def _remove(occupancy: Occupancy, name: str) -> float:
+    """Remove a job; return what it costs to insert it there again."""
+    placed_job = occupancy.remove(name)
+    return occupancy.start(placed_job.job, placed_job.placement).cost
 
 
 def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) -> list[str]:
     """Return some jobs: one that costs something, and others that share nodes or links with it.
 
-    Any, if a few that are drawn cost nothing, or share nothing.
+    It returns any jobs if the ones that are drawn cost nothing, or share nothing.
     """
-    for _ in range(_LOOKED_AT):
+    for _ in range(_MAX_DRAWN):
         first = draw.choice(names)
-        each = occupancy.placed[first]
-        cost = _take_out(occupancy, first)
-        occupancy.add(each)
-        if cost > _FREE:
+        placed_job = occupancy.placed[first]
+        cost = _remove(occupancy, first)
+        occupancy.add(placed_job)
+        if cost > _MIN_COST:
             break
     here = occupancy.placed[first].placement
     near = [
-        name for name in names if name != first and _meets(here, occupancy.placed[name].placement)
+        name for name in names if name != first and _share(here, occupancy.placed[name].placement)
     ]
     others = near or [name for name in names if name != first]
     count = draw.randint(0, min(_MAX_REMOVED - 1, len(others)))
     return [first, *draw.sample(others, count)]
 
 
-def _meets(one: Placement, other: Placement) -> bool:
+def _share(one: Placement, other: Placement) -> bool:
     """Return whether two placements share links or nodes."""
     return not (
         one.links.keys().isdisjoint(other.links.keys()) and set(one.nodes).isdisjoint(other.nodes)

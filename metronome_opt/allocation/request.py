@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
 
 UNKNOWN_MS = 3_600_000.0
@@ -21,10 +23,10 @@ class JobRequest:
 
     Attributes
     ----------
-    tasks, each
-        Their number, and what one task needs.
+    tasks, task_resources
+        The number of its tasks, and what one of them needs.
     traffic
-        Its iteration at a place.
+        Returns its iteration at a place.
     best_ms
         Its shortest iteration in the empty cluster.
     algorithm
@@ -32,9 +34,9 @@ class JobRequest:
     weight
         Priority, larger is more important.
     length_ms
-        How long it still runs with a network of its own; None if it is not known.
+        How long it still runs with a network of its own; None if that is not known.
     most_racks
-        How many racks it may span; None for any number.
+        The number of racks that it may span; None for any number.
     nodes
         The only nodes that it may have, one per task; None for any.
     max_network_cost
@@ -45,7 +47,7 @@ class JobRequest:
 
     name: str
     tasks: int
-    each: Resources
+    task_resources: Resources
     traffic: Callable[[Transport], IterationProfile]
     best_ms: float
     algorithm: Algorithm = "tasks"
@@ -56,15 +58,37 @@ class JobRequest:
     max_network_cost: int = ANY_COST
     is_short: Callable[[Transport], bool] | None = None
 
+    @classmethod
+    def of_traffic(
+        cls,
+        traffic: JobTraffic,
+        profile: Callable[[Transport], IterationProfile],
+        best_ms: float,
+        length_ms: float,
+    ) -> JobRequest:
+        """Return a job of a scenario on any nodes, given its iteration at a place."""
+        spec = traffic.job
+        return cls(
+            name=spec.name,
+            tasks=spec.workers,
+            task_resources=spec.each,
+            traffic=profile,
+            best_ms=best_ms,
+            algorithm=traffic.algorithm,
+            weight=spec.priority,
+            length_ms=length_ms,
+            max_network_cost=spec.max_network_cost,
+        )
+
     @property
     def cost_weight(self) -> int:
-        """The weight of its time; no job is worth nothing."""
+        """The weight of its time, at least 1."""
         return max(1, self.weight)
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of its tasks together."""
-        return self.tasks * self.each.gpus
+        """The number of GPUs of all its tasks."""
+        return self.tasks * self.task_resources.gpus
 
     @property
     def expected_ms(self) -> float:
@@ -80,3 +104,21 @@ class JobRequest:
         if placement.limit is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job with its placement."""
+
+    job: JobRequest
+    placement: Placement
+
+    @cached_property
+    def profile(self) -> IterationProfile:
+        """Its iteration there."""
+        return self.job.traffic(self.placement.transport)
+
+    @cached_property
+    def loss(self) -> float:
+        """The share by which that iteration is longer than its best one."""
+        return self.job.loss(self.placement.transport)

@@ -1,9 +1,9 @@
-"""Rollouts: what a choice leads to, simulated with jobs to come that are like those seen so far.
+"""Rollouts: choices for a waiting job, compared by simulation with random jobs to come.
 
-Jobs progress as a fluid: at a rate of 1 / (1 + loss), with the losses of pairs that share links
-added up. A job that comes starts at its nearest place as soon as it fits, the most important ones
-first. All choices meet the same jobs to come, so that their difference is known much better than
-their values.
+Jobs to come are drawn from those seen so far. Jobs progress as a fluid: at a rate of 1 / (1 +
+loss), with the losses of pairs that share links added up. A job that comes starts at its nearest
+place as soon as it fits, the most important ones first. All choices are simulated with one sample
+of jobs to come, so that their difference is known much better than their values.
 
 References
 ----------
@@ -23,30 +23,30 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest, PlacedJob
 from metronome_opt.scenario.flows import Placement
 
 MIN_GAIN = 0.005
 """Smaller gains, as a share of the weighted length of the job, do not count."""
 
 _STAGES = {6: 2.015, 12: 1.796, 24: 1.714}  # samples: quantile 0.95 of Student's t
-_MAX_SEEN = 256  # the last jobs
+_MAX_SEEN = 256  # jobs, the last ones
 _MAX_ARRIVALS = 12  # of a sample
 _MAX_EVENTS = 100  # of a sample, departures included
-_FIRST_TO_LEAVE = 16  # jobs whose losses count from the beginning, beside those met
+_FIRST_TO_LEAVE = 16  # jobs whose losses count from the beginning, beside those on its links
 _ANY = ""  # departure
 
 
 class Arrivals:
-    """Jobs as they came, from which those to come are drawn."""
+    """Jobs as they came, from which jobs to come are drawn."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, JobRequest]] = deque(maxlen=_MAX_SEEN)
         self._names: set[str] = set()
 
     def note(self, job: JobRequest, at_ms: float) -> None:
-        """Take down that a job came at a time; once, however often it is told."""
+        """Record that a job came at a time, the first time that it is noted."""
         if job.name not in self._names:
             if len(self._seen) == _MAX_SEEN:
                 self._names.discard(self._seen[0][1].name)
@@ -67,8 +67,8 @@ class Arrivals:
         """Draw jobs to come and the times until then, in order.
 
         Jobs and times between two of them are drawn with replacement; none from fewer than two.
-        Their mean is as unsure as that of so many times between jobs that come at random, and no
-        shorter than some GPUs need for what jobs ask.
+        The mean time is as uncertain as one of random arrivals, and no shorter than the GPUs need
+        for what jobs ask.
         """
         draw = random.Random(f"{seed} {len(self._seen)}")  # noqa: S311 (nothing is kept secret)
         times = sorted(at for at, _ in self._seen)
@@ -76,7 +76,7 @@ class Arrivals:
         if not gaps:
             return []
         asked = fmean(job.gpus * self.length_ms(job) for _, job in self._seen)
-        rate = draw.gammavariate(len(gaps), 1) / len(gaps)  # of so few gaps a mean is not sure
+        rate = draw.gammavariate(len(gaps), 1) / len(gaps)  # a mean of few gaps is uncertain
         mean = max(fmean(gaps) / rate, asked / max(1, gpus))
         factor = mean / fmean(gaps) if sum(gaps) else 0.0
         found, now = list[tuple[float, JobRequest]](), 0.0
@@ -102,12 +102,12 @@ class Rollouts:
     Parameters
     ----------
     job
-        The job that is decided about.
+        The waiting job.
     occupancy
         The jobs that run.
     before, after
-        Other waiting jobs: those that wait by choice until the next departure, and those that are
-        decided about later.
+        Other waiting jobs: those that wait by choice until the next departure, and those after it
+        in the queue.
     arrivals
         The jobs seen so far.
     may_wait
@@ -127,16 +127,16 @@ class Rollouts:
     ) -> None:
         self._job, self._before, self._after = job, before, after
         self._arrivals, self._seed = arrivals, seed
-        self._start = _World(occupancy, arrivals.expected_ms, may_wait=may_wait)
+        self._start = _FluidCluster(occupancy, arrivals.expected_ms, may_wait=may_wait)
 
     def best(self, choices: Sequence[Choice]) -> int:
         """Return the index of the best choice: the first, unless another one is surely better.
 
-        A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Hopeless ones are
-        dropped after a few samples.
+        A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Choices that gain
+        nothing in the mean are dropped after a few samples.
         """
-        met = {name for choice in choices for name in self._met(choice.placement)}
-        self._start.know_losses(met)
+        sharing = {name for choice in choices for name in self._on_links(choice.placement)}
+        self._start.add_losses(sharing)
         least = MIN_GAIN * self._job.cost_weight * self._length(self._job)
         gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
         base = list[float]()
@@ -157,24 +157,24 @@ class Rollouts:
                 break
         return 0
 
-    def _met(self, placement: Placement) -> list[str]:
-        return [placed.job.name for placed in self._start.occupancy.met(placement)]
+    def _on_links(self, placement: Placement) -> list[str]:
+        return [placed.job.name for placed in self._start.occupancy.sharing_links(placement)]
 
     def _length(self, job: JobRequest) -> float:
         return self._arrivals.length_ms(job)
 
     def _value(self, choice: Choice, number: int) -> float:
         """Return the weighted sum of the ends of all jobs under a choice in one sample."""
-        world = self._start.copy()
+        cluster = self._start.copy()
         waiting = [_Queued(job, _ANY) for job in self._before]
         if choice.waits_for is None:
-            world.place(PlacedJob(self._job, choice.placement))
+            cluster.place(PlacedJob(self._job, choice.placement))
         else:
             waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
-        world.queue = [*waiting, *(_Queued(job) for job in self._after)]
-        gpus = int(world.occupancy.room.total[:, 0].sum())
+        cluster.queue = [*waiting, *(_Queued(job) for job in self._after)]
+        gpus = int(cluster.occupancy.resources.total[:, 0].sum())
         arrivals = self._arrivals.sample(f"{self._seed} {number}", self._length(self._job), gpus)
-        return world.run(arrivals)
+        return cluster.run(arrivals)
 
 
 @dataclass
@@ -184,9 +184,9 @@ class _Queued:
     Attributes
     ----------
     waits_for
-        The job whose departure it waits for; None if it starts once it fits.
+        The job whose departure it waits for; None to start once it fits.
     placement
-        Where it starts then, if there is still room; at its nearest place otherwise.
+        Where it starts then, if there is still room; its nearest place otherwise.
     fits_since_ms
         Since when it could have started.
     """
@@ -199,7 +199,7 @@ class _Queued:
 
 @dataclass
 class _Progress:
-    """How long a job still runs alone, as of a time, and its loss since then."""
+    """How long a job still runs by itself, as of a time, and its loss since then."""
 
     left_ms: float
     since_ms: float
@@ -211,7 +211,7 @@ class _Progress:
         return self.since_ms + self.left_ms * (1 + self.loss)
 
 
-class _World:
+class _FluidCluster:
     """A cluster whose jobs progress as a fluid."""
 
     def __init__(self, occupancy: Occupancy, unknown_ms: float, *, may_wait: bool) -> None:
@@ -226,9 +226,9 @@ class _World:
         self._ends = [(progress.end_ms, name) for name, progress in self._progress.items()]
         heapq.heapify(self._ends)
 
-    def copy(self) -> _World:
-        """Return a world of its own."""
-        other = object.__new__(_World)
+    def copy(self) -> _FluidCluster:
+        """Return an independent copy."""
+        other = object.__new__(_FluidCluster)
         other.__dict__ |= self.__dict__
         other.occupancy = self.occupancy.copy()
         other._progress = {
@@ -240,12 +240,12 @@ class _World:
         other._ends = self._ends.copy()
         return other
 
-    def know_losses(self, names: set[str]) -> None:
-        """Work out what some running jobs lose now, and those that leave first."""
+    def add_losses(self, names: set[str]) -> None:
+        """Add the losses of some running jobs and of those that leave first."""
         soon = {name for _, name in heapq.nsmallest(_FIRST_TO_LEAVE, self._ends)}
         for name in names | soon:
             placed = self.occupancy.placed[name]
-            for other, (mine, _) in self.occupancy.pair_losses(placed).items():
+            for other, (mine, _) in self.occupancy.losses_of(placed).items():
                 if mine:
                     self._progress[other].pairs[name] = mine
                     self._progress[name].loss += mine
@@ -255,11 +255,11 @@ class _World:
     def place(
         self, placed: PlacedJob, losses: Mapping[str, tuple[float, float]] | None = None
     ) -> None:
-        """Start a job; what it and others lose by that is worked out if it is not known."""
+        """Start a job; its losses and those of others are computed if they are not given."""
         job = placed.job
         mine = _Progress(self._length(job), self._now, placed.loss)
         if losses is None:
-            losses = self.occupancy.pair_losses(placed)
+            losses = self.occupancy.losses_of(placed)
         for name, (own, others) in losses.items():
             mine.loss += own
             if own:
@@ -299,7 +299,7 @@ class _World:
         return self._unknown_ms if job.length_ms is None else job.length_ms
 
     def _next_end(self) -> float:
-        """Return when the next job leaves, past entries that no longer hold."""
+        """Return when the next job leaves; entries that no longer hold are dropped."""
         while self._ends:
             end, name = self._ends[0]
             if name in self._progress and self._progress[name].end_ms == end:
@@ -333,34 +333,34 @@ class _World:
         waiting = []
         for queued in self.queue:
             is_free = queued.waits_for is None and only in (None, queued.job)
-            if not (is_free and self._starts(queued)):
+            if not (is_free and self._start(queued)):
                 waiting.append(queued)
         self.queue = waiting
 
-    def _starts(self, waiting: _Queued) -> bool:
+    def _start(self, queued: _Queued) -> bool:
         """Start a job if it fits and has waited long enough for a better place.
 
-        That is for as long, until the next departure, as what the start costs: without
-        knowledge of the future that costs at most twice as much as what is best ("ski rental").
+        It waits until the next departure for as long as the start costs: without knowledge of the
+        future that costs at most twice the optimum ("ski rental").
         """
-        job, room, placement = waiting.job, self.occupancy.room, waiting.placement
-        if placement is not None and room.holds(placement.nodes, job.each):
+        job, room, placement = queued.job, self.occupancy.resources, queued.placement
+        if placement is not None and room.holds(placement.nodes, job.task_resources):
             self.place(PlacedJob(job, placement))
             return True
         placement = room.nearest(job) if room.may_hold(job) else None
         if placement is None:
             return False
-        if waiting.fits_since_ms is None:
-            waiting.fits_since_ms = self._now
+        if queued.fits_since_ms is None:
+            queued.fits_since_ms = self._now
         placed = PlacedJob(job, placement)
-        losses, length = self.occupancy.pair_losses(placed), self._length(job)
+        losses, length = self.occupancy.losses_of(placed), self._length(job)
         cost = job.cost_weight * length * placed.loss
         for name, (own, others) in losses.items():
             together = min(length, self._progress[name].end_ms - self._now)
             cost += together * (
                 job.cost_weight * own + self.occupancy.placed[name].job.cost_weight * others
             )
-        if self._may_wait and job.cost_weight * (self._next_end() - waiting.fits_since_ms) < cost:
+        if self._may_wait and job.cost_weight * (self._next_end() - queued.fits_since_ms) < cost:
             return False
         self.place(placed, losses)
         return True

@@ -1,61 +1,90 @@
-"""Places for the jobs of a scenario that do not say where they run."""
+"""Places for the jobs of a scenario that do not say where they run, and the plan of their slots."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.placement_search import PlacementSearch
-from metronome_opt.allocation.slots.evaluator import MAX_LOSS
-from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
+from metronome_opt.allocation.placement_search import PlacementSearch, Places
+from metronome_opt.allocation.slots.evaluator import MAX_LOSS, is_better
+from metronome_opt.allocation.slots.plan_search import (
+    PlanResult,
+    SlotSearchOptions,
+    minimum_time,
+    search_plan,
+)
 from metronome_opt.errors import pluralise
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import PlacedInstance, build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
-_PRICED = 3.0  # times as long as the nearest places takes it to find those of lowest price once
-_SEARCH = 0.5  # of the time, for places by prices
-_IMPROVING = 0.4  # of the rest, for those that are simulated
-_GATING = 0.2  # of the rest, for places of jobs in slots, and for slots to compare places by
+_INSERTION = 3.0  # times as long as the nearest places take: greedy insertion by cost
+_SEARCHING = 0.5  # of the time, for places of low cost
+_IMPROVING = 0.4  # of the rest, for places that are simulated
+_GATED = 0.2  # of the rest, for places of low cost with slots, and again for paths
 _NEAREST = "jobs without nodes are at the nearest places"
+_NOTHING_BETTER = "the nearest places are the best that were found"
+
+
+@dataclass(frozen=True)
+class PlannedInstance(PlacedInstance):
+    """An instance at chosen places, with the plan of slots that decided for them.
+
+    Attributes
+    ----------
+    plan
+        None if places were not compared with slots.
+    """
+
+    plan: PlanResult | None = None
+
+    @classmethod
+    def of(cls, placed: PlacedInstance, plan: PlanResult) -> PlannedInstance:
+        """Return an instance with a plan for its places."""
+        return cls(**{part.name: getattr(placed, part.name) for part in fields(placed)}, plan=plan)
 
 
 def allocate(
     scenario: Scenario,
     budget: Budget,
     *,
+    solver: str = "auto",
     seed: int = 0,
-    levels: MeanWeights | None = None,
+    threads: int = 1,
+    mean_weights: MeanWeights | None = None,
+    network: str | None = None,
+    hyperperiod: int | None = None,
     stretch_limit: Fraction | None = None,
     max_loss: Fraction | None = MAX_LOSS,
-    solver: str = "auto",
-    threads: int = 1,
 ) -> PlacedInstance:
     """Return the instance of a scenario, whose jobs without nodes are given some.
 
-    Nodes that jobs name are kept. By ``auto``, what `assign` finds is compared by simulation with
-    the nearest placements, with no job gated, and the better of the two is taken: less weight
-    waits, or else iterations are shorter. Some jobs are then moved, judged in the same way. Where
-    there are several spines and they can be chosen, paths of flows are chosen with places. At last
-    slots are chosen at these places, at the nearest ones, and at those whose prices are low with
-    slots, and the best is taken in simulations that no search has seen.
+    Nodes that jobs name are kept. By ``auto``, places of low cost are compared by simulation with
+    the nearest ones, with no job gated, and the better of the two are taken: less weight waits, or
+    else iterations are shorter. Some jobs are then moved, and the same comparison decides. Where
+    paths can be chosen, they are chosen with places. At last plans of slots are searched at these
+    places, at the nearest ones, and at those that cost little with slots. The best plan decides,
+    in simulations that no search has seen, and is returned with its places.
 
     By ``cpsat`` or ``milp``, a joint model of all jobs decides, by ``greedy`` the nearest
-    placement of one job after the other.
+    placement of one job after the other, without plans.
 
     Parameters
     ----------
     scenario
         Jobs that find no room wait; they are no part of the instance.
+    solver
+        A solver of allocation.
     threads
-        Of the solver of a joint model.
-    levels
+        For simulations, and for the solver of a joint model.
+    mean_weights
         Weights of jobs in means of slowdowns that are minimised, one after the other; None for
         their priorities, in one mean.
-    stretch_limit, max_loss
+    network, hyperperiod, stretch_limit, max_loss
         As of `SlotSearchOptions`.
 
     Raises
@@ -64,53 +93,83 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    search = PlacementSearch(scenario, levels)
+    search = PlacementSearch(scenario, mean_weights)
     if scenario.is_placed:
         return build_scenario(scenario)
-    options = SlotSearchOptions(
-        stretch_limit=stretch_limit,
-        max_loss=max_loss,
-        levels=levels,
-        classes=scenario.cluster.traffic_classes,
-    )
     began = budget.elapsed
-    near = search.nearest()
+    near = search.find_nearest()
     choices = [near]
     if len(near) < len(scenario.jobs):
-        choices.append(search.packed())
+        choices.append(search.find_packed())
     if solver == "greedy":
-        return search.problem(search.with_most(choices)[0], _NEAREST)
+        return search.problem_at(search.keep_fewest_waiting(choices)[0], _NEAREST)
     if solver != "auto" and not budget.stopped:
         from metronome_opt.allocation.joint_model import choose_places  # other solvers need none
 
-        return choose_places(search, choices, solver, budget.fraction(_SEARCH), seed, threads)
-    if _has_time(budget, _PRICED * (budget.elapsed - began)):
-        choices.append(search.assigned(budget.fraction(_SEARCH), seed))
-    choices = search.with_most(choices)
-    near, best, comparison = choices[0], choices[-1], ""
-    if _has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best)):
-        best = search.better(choices)
-        best = search.improved(best, budget.fraction(_IMPROVING), seed)
-        # Where slots fit, no job has to be preferred: priorities do, whatever the means.
-        kept = PlacementSearch(scenario).assigned(budget.fraction(_GATING), seed, gated=True)
-        tried = [near, best, kept]
-        if search.has_paths:
-            tried += [choices[-1], *search.repathed(best, options, budget.fraction(_GATING))]
-        best, comparison = search.gated(tried, options, budget.fraction(_GATING))
-    elif best == near:
-        comparison = _NEAREST
-    return search.problem(best, comparison)
+        part = budget.fraction(_SEARCHING)
+        return choose_places(search, choices, solver, part, seed, threads)
+    if _has_time(budget, _INSERTION * (budget.elapsed - began)):
+        choices.append(search.find_cheapest(budget.fraction(_SEARCHING), seed))
+    choices = search.keep_fewest_waiting(choices)
+    near, best = choices[0], choices[-1]
+    if not (_has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best))):
+        return search.problem_at(best, _NEAREST if best == near else "")
+    options = SlotSearchOptions(
+        stretch_limit=stretch_limit,
+        max_loss=max_loss,
+        mean_weights=mean_weights,
+        network=network,
+        hyperperiod=hyperperiod,
+        threads=threads,
+        classes=scenario.cluster.traffic_classes,
+    )
+    best = search.improve(search.choose_ungated(choices), budget.fraction(_IMPROVING), seed)
+    # Where slots fit, no job has to be preferred: priorities do, whatever the means.
+    by_priority = PlacementSearch(scenario)
+    tried = [near, best, by_priority.find_cheapest(budget.fraction(_GATED), seed, gated=True)]
+    if search.has_paths:
+        tried.append(choices[-1])
+        tried.append(search.improve_paths(best, options, budget.fraction(_GATED)))
+    return _choose_by_plan(search, search.keep_fewest_waiting(tried), options, budget)
+
+
+def _choose_by_plan(
+    search: PlacementSearch, choices: Sequence[Places], options: SlotSearchOptions, budget: Budget
+) -> PlacedInstance:
+    """Return the instance at the best of some choices with its plan, the first of equal ones."""
+    near = choices[0]
+    if not _has_time(budget, len(choices) * minimum_time(search.instance_at(near))):
+        return search.problem_at(search.choose_ungated(choices))
+    plans = []
+    for index, places in enumerate(choices):
+        part = budget.fraction(1 / (len(choices) - index))
+        plans.append(search_plan(search.instance_at(places), options, part))
+    best, values = 0, search.plan_values(near, plans[0])
+    for index, (places, plan) in enumerate(zip(choices, plans, strict=True)):
+        if is_better(found := search.plan_values(places, plan), values):
+            best, values = index, found
+    comparison = _NOTHING_BETTER
+    if best:
+        ungated = search.mean_slowdown(near, plans[0].unshifted)
+        network = options.network or search.scenario.cluster.network
+        comparison = (
+            f"at the nearest places, with no job gated, the slowdown would be {ungated:.4f} "
+            f"(network {network})"
+        )
+    if choices[best].keys() != near.keys():
+        comparison = ""
+    return PlannedInstance.of(search.problem_at(choices[best], comparison), plans[best])
 
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
     """Return why each job that has no place waits, given the places of the others."""
-    room = FreeResources(scenario.cluster)
+    resources = FreeResources(scenario.cluster)
     for job in scenario.jobs:
-        room.take(places.get(job.name, ()), job.each)
+        resources.take(places.get(job.name, ()), job.each)
     found = {}
     for job in scenario.jobs:
         if job.name not in places:
-            fit = int(room.tasks(job.each).sum())
+            fit = int(resources.task_counts(job.each).sum())
             needs = f"{job.workers:,} tasks of {pluralise(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
             narrow = " on nodes whose links are too narrow for the hyperperiod"

@@ -29,7 +29,7 @@ ALLOCATION_SOLVERS = {
 
 def load_backend(solver: Solver) -> None:
     """Load what solves a joint model, which no time limit counts."""
-    from metronome_opt.allocation.slots.feasibility_models import import_milp
+    from metronome_opt.allocation.slots.milp import import_milp
     from metronome_opt.solvers.imports import import_cp_model
 
     loads = {"cpsat": import_cp_model, "milp": import_milp}

@@ -62,14 +62,14 @@ def allocate_jobs(
     if solver.name == "greedy" or baseline.stop_reason is StopReason.PROVED or budget.stopped:
         return baseline
     result = run(places_by=solver.name)
-    if _is_better(baseline, result, terms["levels"]):
+    if _is_better(baseline, result, terms["mean_weights"]):
         schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
         notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
         return replace(baseline, schedule=schedule, stop_reason=result.stop_reason, notes=notes)
     return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
-def _is_better(new: Result, old: Result, levels: MeanWeights) -> bool:
+def _is_better(new: Result, old: Result, mean_weights: MeanWeights) -> bool:
     """Return whether a result is better than another one, by means of simulated slowdowns.
 
     One that was not simulated is not. Nor is one whose jobs are others.
@@ -80,17 +80,17 @@ def _is_better(new: Result, old: Result, levels: MeanWeights) -> bool:
         return False
     if old.schedule.expected_ms is None:
         return True
-    return is_better(_means(new, levels), _means(old, levels))
+    return is_better(_means(new, mean_weights), _means(old, mean_weights))
 
 
-def _means(result: Result, levels: MeanWeights) -> Values:
-    from metronome_opt.allocation.slots.simulator import mean_weights
+def _means(result: Result, mean_weights: MeanWeights) -> Values:
+    from metronome_opt.allocation.slots.simulator import weight_rows
 
     instance, schedule = result.instance, result.schedule
     times = schedule.expected_ms or {}
     periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
     slowdowns = [float(times[name] / period) for name, period in periods.items()]
-    return tuple((mean_weights(instance, levels) @ slowdowns).tolist())
+    return tuple((weight_rows(instance, mean_weights) @ slowdowns).tolist())
 
 
 def allocate_once(
@@ -99,7 +99,7 @@ def allocate_once(
     solver: Solver,
     budget: Budget,
     *,
-    levels: MeanWeights,
+    mean_weights: MeanWeights,
     seed: int,
     threads: int,
     places_by: str = "auto",
@@ -115,7 +115,7 @@ def allocate_once(
     ----------
     problem, source
         As the user names it, and as it was read.
-    levels
+    mean_weights
         Weights in the means that are minimised.
     places_by
         The solver of allocation that decides places.
@@ -128,6 +128,9 @@ def allocate_once(
     from metronome_opt.allocation.slots.solve import solve_slowdown
 
     limits: dict[str, Any] = {
+        "mean_weights": mean_weights,
+        "network": network,
+        "hyperperiod": hyperperiod_of(source),
         "stretch_limit": stretch_limit,
         "max_loss": MAX_LOSS if max_loss is None else max_loss,
     }
@@ -136,7 +139,6 @@ def allocate_once(
             source,
             budget,
             seed=seed,
-            levels=levels,
             solver=places_by,
             threads=threads,
             **limits,
@@ -144,9 +146,7 @@ def allocate_once(
     instance = placed.instance
     result = solve_slowdown(
         Arguments(instance, solver, budget, seed, threads, budget.note),
-        network=network,
-        hyperperiod=hyperperiod_of(source),
-        levels=levels,
+        found=getattr(placed, "plan", None),
         only=plan and plan(instance, budget),
         lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
         **limits,

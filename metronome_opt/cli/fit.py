@@ -11,7 +11,7 @@ from rich.table import Table
 
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.cli import options
 from metronome_opt.files.documents import check_targets
 from metronome_opt.output.tables import plain_table, terminal
@@ -56,7 +56,7 @@ def fit(
         solver=solver,
         time_limit=time_limit,
         seed=seed,
-        workers=threads,
+        threads=threads,
         cushion_slots=cushion_slots,
     )
     fits = result.offsets is not None

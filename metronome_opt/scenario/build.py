@@ -12,7 +12,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import read_document_as
-from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, default_limit
+from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, Job, default_limit
 from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.cluster_input import find_room
 from metronome_opt.scenario.deployment import Deployment, Task
@@ -20,7 +20,7 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.gpus import ASSUMED
 from metronome_opt.scenario.iteration import Iteration, SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, JobSpec, Scenario
 from metronome_opt.scenario.spines import Paths
 from metronome_opt.scenario.workload import data_folder
 
@@ -211,24 +211,8 @@ def build_scenario(
             raise InputError(
                 f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
             )
-        each = job.each.gpus
-        rails = cluster.next_rails(nodes, each, taken)
-        try:
-            placement = cluster.placement(
-                nodes,
-                traffic.algorithm,
-                each=each,
-                rails=rails,
-                paths=cluster.steer(job.name, job.paths),
-            )
-            if not placement.rate and not traffic.step.is_stated:
-                raise InputError(
-                    f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
-                )
-            rounded = traffic.rounded(placement.transport, scenario.slot_ms, slots)
-        except InputError as error:
-            raise InputError(f"jobs[{index}].{error}") from None
-        entry = PlacedTraffic(traffic, rounded)
+        rails = cluster.next_rails(nodes, job.each.gpus, taken)
+        entry, placement = place_job(scenario, index, job, traffic, rails)
         entries.append(entry)
         pods = job.pods or (None,) * job.workers
         tasks += [
@@ -255,6 +239,54 @@ def build_scenario(
     costs = {job.name: job.max_network_cost for job in scenario.jobs}
     deployment = Deployment(cluster, tuple(tasks), parts, costs)
     return PlacedInstance(instance, tuple(entries), deployment, paths=paths)
+
+
+def place_job(
+    scenario: Scenario,
+    index: int,
+    job: JobSpec,
+    traffic: JobTraffic,
+    rails: Sequence[tuple[str, ...]],
+) -> tuple[PlacedTraffic, Placement]:
+    """Return what a job of a scenario sends on the nodes that it names, and on which links.
+
+    Parameters
+    ----------
+    index
+        The place of the job in the scenario, which errors name.
+    job, traffic
+        The job, and its traffic wherever it runs.
+    rails
+        The interfaces of each task.
+
+    Raises
+    ------
+    InputError
+        If links or the hyperperiod do not allow it.
+    """
+    cluster = scenario.cluster
+    try:
+        placement = cluster.placement(
+            job.nodes or (),
+            traffic.algorithm,
+            each=job.each.gpus,
+            rails=rails,
+            paths=cluster.steer(job.name, job.paths),
+        )
+        if not placement.rate and not traffic.step.is_stated:
+            raise InputError(
+                f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
+            )
+        slots = scenario.hyperperiod_slots
+        rounded = traffic.rounded(placement.transport, scenario.slot_ms, slots)
+    except InputError as error:
+        raise InputError(f"jobs[{index}].{error}") from None
+    return PlacedTraffic(traffic, rounded), placement
+
+
+def build_job(scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement) -> Job:
+    """Return a job of the instance of a scenario, given its traffic at its place."""
+    return Job.model_validate(_job(scenario, index, entry, placement))
 
 
 def _job(

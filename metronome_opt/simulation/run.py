@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
@@ -89,17 +89,8 @@ class TrainingJob:
     @cached_property
     def demand(self) -> JobRequest:
         """The job as allocation sees it, with all its iterations to run."""
-        return JobRequest(
-            name=self.name,
-            tasks=self.spec.workers,
-            each=self.spec.each,
-            traffic=self.pattern,
-            best_ms=self.best_ms,
-            algorithm=self.traffic.algorithm,
-            weight=self.spec.priority,
-            length_ms=self.iterations * self.best_ms,
-            max_network_cost=self.spec.max_network_cost,
-        )
+        length_ms = self.iterations * self.best_ms
+        return JobRequest.of_traffic(self.traffic, self.pattern, self.best_ms, length_ms)
 
     @cached_property
     def best(self) -> IterationProfile:
@@ -196,7 +187,7 @@ class SimState:
         In ms.
     """
 
-    room: FreeResources
+    room: CandidatePlacements
     engine: Engine
     sharing: Sharing = "fair"
     jitter: float = 0.0

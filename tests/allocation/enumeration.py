@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.problem.objectives import simulated_levels
@@ -80,7 +80,7 @@ def spreads(tasks: int, room: Sequence[int]) -> Iterator[Counts]:
 
 def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
     """Return the least price of all places of some jobs."""
-    names = [node.name for node in occupancy.room.cluster.nodes]
+    names = [node.name for node in occupancy.resources.cluster.nodes]
     best = (sum(job.cost_weight for job in jobs) + 1, 0.0)
 
     def place(rest: Sequence[JobRequest], lost: int, cost: float) -> None:
@@ -91,8 +91,10 @@ def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
             best = lost, cost
             return
         job, *others = rest
-        for counts in spreads(job.tasks, occupancy.room.tasks(job.each).tolist()):
-            at = occupancy.room.placement(nodes_of(counts, names), job)
+        for counts in spreads(
+            job.tasks, occupancy.resources.task_counts(job.task_resources).tolist()
+        ):
+            at = occupancy.resources.placement(nodes_of(counts, names), job)
             price = occupancy.start(job, at).cost
             occupancy.add(PlacedJob(job, at))
             place(others, lost, cost + price)
@@ -144,7 +146,7 @@ def spots_of(problem: PlacedInstance) -> Places:
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
     """Return what `search_placements` reaches, and the least of all places, at the same prices."""
     search = PlacementSearch(scenario)
-    jobs = search.free
+    jobs = search.unplaced
     found, left = search_placements(jobs, search.occupancy(), Budget(60))
     lost = sum(job.cost_weight for job in left)
     return (lost, price(found)), cheapest(jobs, search.occupancy())
@@ -156,17 +158,17 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
     Both with slots, by few candidates. None if not all jobs have room.
     """
     levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
-    problem = allocate(scenario, Budget(60), levels=levels)
+    problem = allocate(scenario, Budget(60), mean_weights=levels)
     if problem.waiting or problem.places is None:
         return None
     search = PlacementSearch(scenario, levels)
-    terms = SlotSearchOptions(levels=levels, max_events=1)
-    here = search.with_slots(spots_of(problem), terms, Budget())[0].values[0]
+    terms = SlotSearchOptions(mean_weights=levels, max_events=1)
+    here = search.values_with_slots(spots_of(problem), terms, Budget())[0]
     least = here
     for places in all_places(scenario):
         if least <= 1:  # nothing is less
             break
-        least = min(least, search.with_slots(places, terms, Budget())[0].values[0])
+        least = min(least, search.values_with_slots(places, terms, Budget())[0])
     return here, least
 
 

@@ -99,7 +99,7 @@ def slowdown(instance: Instance, plan: Plan) -> float:
 
 def instance_at(scenario: Scenario, places: Places) -> Instance:
     """Return the instance of jobs at some places."""
-    return PlacementSearch(scenario).problem(places).instance
+    return PlacementSearch(scenario).problem_at(places).instance
 
 
 def compare(scenario: Scenario) -> tuple[float, float] | None:
@@ -116,11 +116,11 @@ def compare(scenario: Scenario) -> tuple[float, float] | None:
     reached = slowdown(problem.instance, search_plan(problem.instance, options, Budget()).plan)
     places_found = spots_of(problem)
     least, best_places = reached, places_found
-    value = search.with_slots(best_places, few, Budget())[0].values[0]
+    value = search.values_with_slots(best_places, few, Budget())[0]
     for places in all_places(scenario):
         if value <= 1:
             break
-        found = search.with_slots(places, few, Budget())[0].values[0]
+        found = search.values_with_slots(places, few, Budget())[0]
         if found < value:
             value, best_places = found, places
     for places in (places_found, best_places)[: 1 + (best_places is not places_found)]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.allocation.admission import QueuedJob, decide_admissions
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.pair_losses import PairLosses
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
@@ -31,7 +31,7 @@ def job(name: str, tasks: int, length_s: float = 100.0, weight: int = 1) -> JobR
     return JobRequest(
         name=name,
         tasks=tasks,
-        each=Resources(gpus=1),
+        task_resources=Resources(gpus=1),
         traffic=traffic,
         best_ms=100.0,
         algorithm="ring",
@@ -45,7 +45,7 @@ def cluster(nodes: int, gpus: int, *running: tuple[JobRequest, tuple[int, ...]])
     occupancy = Occupancy(room(switch(nodes, gpus)), [], MEETINGS)
     for each, places in running:
         names = [f"node-{node:02}" for node in places]
-        occupancy.add(PlacedJob(each, occupancy.room.placement(names, each)))
+        occupancy.add(PlacedJob(each, occupancy.resources.placement(names, each)))
     return occupancy
 
 
@@ -65,7 +65,7 @@ def start(
 def test_job_that_meets_no_other_is_at_the_nearest_nodes() -> None:
     occupancy = cluster(4, 2, (job("other", 2), (0, 0)))
     new = job("new", 3)
-    nearest = occupancy.room.nearest(new)
+    nearest = occupancy.resources.nearest(new)
     assert nearest is not None
     assert start(occupancy, new) == [nearest.nodes]
 
@@ -74,10 +74,10 @@ def test_job_avoids_a_busy_link_if_a_node_as_near_is_free() -> None:
     """The nearest nodes are one of its own and one of the other job, whose interface is busy."""
     occupancy = cluster(4, 2, (job("other", 2, length_s=400), (0, 1)))
     new = job("new", 3)
-    nearest = occupancy.room.nearest(new)
+    nearest = occupancy.resources.nearest(new)
     assert nearest is not None
     assert {"node-00", "node-01"} & {*nearest.nodes}
-    assert occupancy.start(new, nearest).delays["new"] > 0.1
+    assert occupancy.start(new, nearest).losses["new"] > 0.1
     (nodes,) = start(occupancy, new)
     assert nodes is not None
     assert {*nodes} == {"node-02", "node-03"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.nodes import ONE_GPU
@@ -19,9 +19,9 @@ from tests.simulation.scenes import racks, scene, switch, work
 ALONE = IterationProfile((Fraction(1),), (), ())
 
 
-def room(cluster: dict[str, object], **taken: int) -> FreeResources:
+def room(cluster: dict[str, object], **taken: int) -> CandidatePlacements:
     """Return a cluster in which so many GPUs of some nodes are taken."""
-    made = FreeResources(scene(cluster, work("a", workers=2)).cluster)
+    made = CandidatePlacements(scene(cluster, work("a", workers=2)).cluster)
     for node, count in taken.items():
         made.take([node.replace("_", "-")] * count, ONE_GPU)
     return made
@@ -32,7 +32,7 @@ def job(tasks: int) -> JobRequest:
 
 
 @st.composite
-def used(draw: st.DrawFn) -> FreeResources:
+def used(draw: st.DrawFn) -> CandidatePlacements:
     """Draw a cluster of up to nine nodes, GPUs of which are taken."""
     shape = draw(st.sampled_from((switch(5, 3), racks(2, 2, 2), racks(3, 3, 4), racks(9, 1, 2))))
     made = room(shape)
@@ -66,7 +66,7 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
 
     def racks_of(tasks: int, most: int) -> set[str]:
         asked = replace(job(tasks), max_network_cost=most)
-        found = FreeResources(zones()).candidates(asked)
+        found = CandidatePlacements(zones()).candidates(asked)
         homes = zones().hosts
         return {" ".join(sorted({homes[n].rack or "" for n in each.nodes})) for each in found}
 
@@ -76,7 +76,7 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     assert racks_of(9, 9) == {"z1 z2"}
     assert racks_of(4, 0) == {"z1", "z2", "z3", "z4"}
     assert racks_of(9, 0) == set()
-    assert FreeResources(zones()).nearest(replace(job(17), max_network_cost=19)) is None
+    assert CandidatePlacements(zones()).nearest(replace(job(17), max_network_cost=19)) is None
 
 
 # ------------------------------------------------------------------ spreading
@@ -97,7 +97,7 @@ def test_task_goes_to_node_with_most_free_gpus(workers: int, nodes: str) -> None
 
 
 @given(used(), st.integers(2, 12))
-def test_candidates_fit_and_are_distinct(made: FreeResources, workers: int) -> None:
+def test_candidates_fit_and_are_distinct(made: CandidatePlacements, workers: int) -> None:
     candidates = list(made.candidates(job(workers), 100))
     assert bool(candidates) == (workers <= made.free_gpus)
     assert len({placement.nodes for placement in candidates}) == len(candidates)

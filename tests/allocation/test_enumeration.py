@@ -7,8 +7,8 @@ import statistics
 import pytest
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.occupancy import PlacedJob
 from metronome_opt.allocation.placement_search import PlacementSearch
+from metronome_opt.allocation.request import PlacedJob
 from tests.allocation.enumeration import (
     all_places,
     cheapest,
@@ -52,9 +52,11 @@ def test_places_that_alike_nodes_make_equal_cost_the_same() -> None:
         prices = []
         for places in all_places(search.scenario):
             occupancy = search.occupancy()
-            for job in search.free:
-                occupancy.add(PlacedJob(job, occupancy.room.placement(places[job.name].nodes, job)))
+            for job in search.unplaced:
+                occupancy.add(
+                    PlacedJob(job, occupancy.resources.placement(places[job.name].nodes, job))
+                )
             prices.append(price(occupancy))
-        lost, lowest = cheapest(search.free, search.occupancy())
+        lost, lowest = cheapest(search.unplaced, search.occupancy())
         assert lost == 0
         assert min(prices) == pytest.approx(lowest)

@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import build_pool, place_by_model
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
+from metronome_opt.allocation.request import PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement
@@ -28,17 +29,19 @@ def choices(search: PlacementSearch, pools: Sequence[Sequence[Placement]]) -> It
     """Yield all choices of one placement of each pool, or none, that fit together."""
     for chosen in product(*((*pool, None) for pool in pools)):
         occupancy = search.occupancy()
-        for demand, placement in zip(search.free, chosen, strict=True):
-            if placement is not None and occupancy.room.holds(placement.nodes, demand.each):
+        for demand, placement in zip(search.unplaced, chosen, strict=True):
+            if placement is not None and occupancy.resources.holds(
+                placement.nodes, demand.task_resources
+            ):
                 occupancy.add(PlacedJob(demand, placement))
         yield occupancy
 
 
 def least(search: PlacementSearch) -> tuple[tuple[int, int], float]:
     """Return what the best choice from the pools leaves out, and its price."""
-    pools = [build_pool(search.occupancy().room, job) for job in search.free]
+    pools = [build_pool(search.occupancy().resources, job) for job in search.unplaced]
     return min(
-        (lost([job for job in search.free if job.name not in found.placed]), price(found))
+        (lost([job for job in search.unplaced if job.name not in found.placed]), price(found))
         for found in choices(search, pools)
     )
 
@@ -49,7 +52,7 @@ def test_solvers_agree_with_all_choices_from_the_pools(seed: int) -> None:
     fewest, lowest = least(search)
     assert lowest > 0
     for solver in SOLVERS:
-        found, left, pool = place_by_model(search.free, search.occupancy(), solver, Budget(20))
+        found, left, pool = place_by_model(search.unplaced, search.occupancy(), solver, Budget(20))
         assert lost(left) == fewest
         assert price(found) == pytest.approx(lowest, abs=1e-6)
         assert pool is not None
@@ -61,8 +64,8 @@ def test_solvers_agree_with_all_choices_from_the_pools(seed: int) -> None:
 def test_no_place_outside_of_the_pools_is_much_cheaper() -> None:
     for seed in range(6):
         search = PlacementSearch(draw_scenario(seed))
-        found, left, _ = place_by_model(search.free, search.occupancy(), "cpsat", Budget(20))
-        fewest, lowest = cheapest(search.free, search.occupancy())
+        found, left, _ = place_by_model(search.unplaced, search.occupancy(), "cpsat", Budget(20))
+        fewest, lowest = cheapest(search.unplaced, search.occupancy())
         assert sum(job.cost_weight for job in left) == fewest
         assert price(found) == pytest.approx(lowest, abs=1e-4)
 
@@ -76,7 +79,7 @@ def crowded() -> Scenario:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_least_weight_waits(solver: str) -> None:
     search = PlacementSearch(crowded())
-    found, left, pool = place_by_model(search.free, search.occupancy(), solver, Budget(20))
+    found, left, pool = place_by_model(search.unplaced, search.occupancy(), solver, Budget(20))
     assert [job.name for job in left] == ["light"]
     assert pool is not None
     assert pool.cost == pool.bound == pool.gap == 0  # each of the others has a node
@@ -85,16 +88,16 @@ def test_the_least_weight_waits(solver: str) -> None:
 
 def test_without_time_places_are_those_of_insertion() -> None:
     search = PlacementSearch(draw_scenario(6))
-    found, left, pool = place_by_model(search.free, search.occupancy(), "cpsat", Budget(0))
+    found, left, pool = place_by_model(search.unplaced, search.occupancy(), "cpsat", Budget(0))
     assert pool is None
     assert not left
-    assert set(found.placed) == {job.name for job in search.free}
+    assert set(found.placed) == {job.name for job in search.unplaced}
 
 
 def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
     search = PlacementSearch(draw_scenario(6))
-    room = search.occupancy().room
-    for demand in search.free:
+    room = search.occupancy().resources
+    for demand in search.unplaced:
         pool = build_pool(room, demand)
         assert len({placement.nodes for placement in pool}) == len(pool)
         assert all(room.allowed(placement.nodes, demand) for placement in pool)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.allocation.migrations import choose_migrations
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.pair_losses import PairLosses
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.nodes import Resources
@@ -27,8 +27,8 @@ def occupancy(*nodes: str) -> Occupancy:
     job = JobRequest("job", len(nodes), Resources(gpus=1), traffic, 100.0, length_ms=100_000.0)
     other = replace(job, name="other", tasks=2)
     cluster = Occupancy(room(switch(3, 4)), [], PairLosses("fair"))
-    cluster.add(PlacedJob(other, cluster.room.placement(["node-02", "node-02"], other)))
-    cluster.add(PlacedJob(job, cluster.room.placement(nodes, job)))
+    cluster.add(PlacedJob(other, cluster.resources.placement(["node-02", "node-02"], other)))
+    cluster.add(PlacedJob(job, cluster.resources.placement(nodes, job)))
     return cluster
 
 

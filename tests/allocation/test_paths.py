@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt import allocate
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
+from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.pair_losses import PairLosses
-from metronome_opt.allocation.paths import list_paths
+from metronome_opt.allocation.paths import list_paths, reroute_jobs, route
 from metronome_opt.allocation.placement_search import PlacementSearch
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.verification import verify_placed
@@ -76,7 +76,7 @@ def demand(name: str, burst: int) -> JobRequest:
 
 def test_a_flow_avoids_the_spine_where_it_meets_most_in_time() -> None:
     """Bursts of 200 of 300 ms leave no room for those of 100 ms without slots; of 20 ms they do."""
-    room = FreeResources(scene(fabric(each=3), ring("a", (0, 3))).cluster)
+    room = CandidatePlacements(scene(fabric(each=3), ring("a", (0, 3))).cluster)
     occupancy = Occupancy(room, [], PairLosses("fair"))
     for name, burst, nodes, spine in (("long", 200, (0, 3), 0), ("short", 20, (1, 4), 1)):
         job = demand(name, burst)
@@ -84,7 +84,7 @@ def test_a_flow_avoids_the_spine_where_it_meets_most_in_time() -> None:
         occupancy.add(PlacedJob(job, room.placement(where, job, ((spine,), (spine,)))))
     new = demand("new", 100)
     hashed = room.placement(["node-02", "node-05"], new)
-    assert occupancy.routed(new, hashed).paths == ((1,), (1,))
+    assert route(occupancy, new, hashed).paths == ((1,), (1,))
 
 
 def test_running_flows_make_room() -> None:
@@ -94,9 +94,9 @@ def test_running_flows_make_room() -> None:
     occupancy = search.occupancy()
     for name in "ab":
         each = occupancy.remove(name)
-        by_first = occupancy.room.placement(each.placement.nodes, each.job, ((0,), (0,)))
+        by_first = occupancy.resources.placement(each.placement.nodes, each.job, ((0,), (0,)))
         occupancy.add(PlacedJob(each.job, by_first))
-    changed = occupancy.rerouted(["a", "b"])
+    changed = reroute_jobs(occupancy, ["a", "b"])
     assert {name: its.paths for name, its in changed.items()} == {"a": ((1,), (1,))}
     assert occupancy.placed["b"].placement.paths == ((0,), (0,))
 

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.placement_search import PlacementSearch
-from metronome_opt.allocation.scenario_search import allocate, nearest
+from metronome_opt.allocation.scenario_search import PlannedInstance, allocate, nearest
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better
-from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
@@ -48,9 +48,9 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
         search = PlacementSearch(drawn, levels)
         by_priority, strict = (
-            search.with_slots(places, SlotSearchOptions(levels=levels), Budget())[0].values
+            search.values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())
             for places in (
-                spots_of(allocate(drawn, Budget(), levels=each)) for each in (None, levels)
+                spots_of(allocate(drawn, Budget(), mean_weights=each)) for each in (None, levels)
             )
         )
         assert not is_better(by_priority, strict, MIN_GAIN)
@@ -58,20 +58,29 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
 
 @pytest.mark.slow
 def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
-    """By prices the jobs of some clusters fare worse than at the nearest places."""
+    """By cost the jobs of some clusters fare worse than at the nearest places."""
     for seed in range(25):
         scenario = draw_scenario(seed)
         found, search = allocate(scenario, Budget()), PlacementSearch(scenario)
         if not found.waiting:
-            (reached, _), (near, free) = (
-                search.with_slots(places, SlotSearchOptions(), Budget())
-                for places in (spots_of(found), search.nearest())
-            )
-            assert reached.slowdown <= near.slowdown <= free.slowdown
-            told = f"would be {near.slowdown:.4f}, {free.slowdown:.4f} with no job gated"
-            if spots_of(found) == search.nearest():
+            assert isinstance(found, PlannedInstance)
+            assert found.plan is not None
+            near = search.find_nearest()
+            plan = search_plan(search.instance_at(near), SlotSearchOptions(), Budget())
+            ungated = search.mean_slowdown(near, plan.unshifted)
+            reached = search.plan_values(spots_of(found), found.plan)[0]
+            assert reached <= search.plan_values(near, plan)[0] <= ungated
+            told = f"with no job gated, the slowdown would be {ungated:.4f}"
+            if spots_of(found) == near:
                 told = "the nearest places are the best"
             assert told in found.comparison
+
+
+def test_instances_of_the_search_equal_those_that_are_built_in_full() -> None:
+    for seed in range(5):
+        search = PlacementSearch(draw_scenario(seed))
+        places = search.find_nearest()
+        assert search.instance_at(places) == search.problem_at(places).instance
 
 
 @pytest.mark.parametrize(("workers", "best_ms", "slowdown"), [(2, 300, 1), (6, 960, 1230 / 960)])
@@ -88,8 +97,7 @@ def test_slowdowns_at_places_have_the_base_of_the_instance(
     search = PlacementSearch(given)
     instance = nearest(given).instance
     assert instance.best_ms(instance.jobs[0]) == best_ms
-    (_, free) = search.with_slots(search.nearest(), SlotSearchOptions(), Budget())
-    assert free.slowdown == pytest.approx(slowdown, rel=0.01)
+    assert search.values(search.find_nearest())[0] == pytest.approx(slowdown, rel=0.01)
 
 
 def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
@@ -98,7 +106,7 @@ def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
     placed = [job("a", 2, nodes=racks[0], **long), job("b", 2, nodes=racks[1], **sending(450, 70))]
     cluster = {**switch(4, 2), "topology": "leaf-spine", "racks": 2, "oversubscription": 1}
     scenario = scene(cluster, *placed, job("c", 2, **long))
-    assert PlacementSearch(scenario).assigned(Budget(), 0)["c"].nodes == tuple(racks[1])
+    assert PlacementSearch(scenario).find_cheapest(Budget(), 0)["c"].nodes == tuple(racks[1])
     assert allocate(scenario, Budget()).places == {
         "a": tuple(racks[0]),
         "b": tuple(racks[1]),
@@ -141,7 +149,7 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
     four = job("a", 4)
     for hyperperiod, nodes in (None, 2), (300, 4):
         scenario = scene(switch(4, 2, nic_mbps=100), four, hyperperiod_ms=hyperperiod)
-        assert len(set(PlacementSearch(scenario).nearest()["a"].nodes)) == nodes
+        assert len(set(PlacementSearch(scenario).find_nearest()["a"].nodes)) == nodes
     with pytest.raises(
         InputError,
         match=r"jobs\[0\]\.traffic\.period_ms: 300: an iteration takes at least 450 ms, more than",
@@ -149,7 +157,7 @@ def test_iterations_fit_the_hyperperiod_where_jobs_are_placed() -> None:
         allocate(scene(switch(2, 2, nic_mbps=100), four, hyperperiod_ms=300), Budget())
 
 
-@pytest.mark.parametrize(("seconds", "step"), [(0.0, "assigned"), (60.0, "_simulate")])
+@pytest.mark.parametrize(("seconds", "step"), [(0.0, "find_cheapest"), (60.0, "values")])
 def test_steps_without_time_are_left_out(
     seconds: float, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,11 +203,11 @@ def test_tasks_are_expected_on_interfaces_next_to_free_gpus() -> None:
     there = [*["x"] * 4, *["y"] * 4]
     search = PlacementSearch(scene(railed(), job("a", 8, nodes=there), job("b", 8)))
     occupancy = search.occupancy()
-    at_rest = occupancy.room.placement(there, search.jobs["b"])
+    at_rest = occupancy.resources.placement(there, search.jobs["b"])
     assert dict(at_rest.links) == {"x1": 4, "y1": 4, "up-r": 4, "up-s": 4}
     assert at_rest.rate == 25
     # A rack away, eight tasks fit one node.
-    assert search.nearest()["b"].nodes in (("u",) * 8, ("v",) * 8)
+    assert search.find_nearest()["b"].nodes in (("u",) * 8, ("v",) * 8)
 
 
 @pytest.mark.parametrize(("uplink", "meet"), [(300, False), (250, True)])
@@ -212,8 +220,8 @@ def test_what_tasks_send_on_two_interfaces_counts_once(uplink: int, meet: bool) 
     a = job("a", 2, nodes=["x", "y"], each={"gpus": 8}, traffic=both)
     search = PlacementSearch(scene(cluster, a, job("b", 2, each={"gpus": 4})))
     occupancy, b = search.occupancy(), search.jobs["b"]
-    start = occupancy.start(b, occupancy.room.placement(["u", "v"], b))
-    assert bool(start.delays) is meet
+    start = occupancy.start(b, occupancy.resources.placement(["u", "v"], b))
+    assert bool(start.losses) is meet
 
 
 def test_jobs_on_nodes_with_several_interfaces_are_placed() -> None:

@@ -71,13 +71,13 @@ def test_no_other_choice_lets_more_run(nodes: list[int], jobs: list[tuple[int, i
     if not jobs:
         return
     asked = search(nodes, jobs)
-    room = asked.occupancy().room
-    found = select_running(asked.free, room)
-    left = [job for job in asked.free if job.name not in found]
+    room = asked.occupancy().resources
+    found = select_running(asked.unplaced, room)
+    left = [job for job in asked.unplaced if job.name not in found]
     free = np.array(nodes)
     for name, places in found.items():
         for node in places:
-            free[int(node[1:])] -= asked.jobs[name].each.gpus
+            free[int(node[1:])] -= asked.jobs[name].task_resources.gpus
         assert len(places) == asked.jobs[name].tasks
     assert (free >= 0).all()
     values = [

@@ -72,4 +72,4 @@ def test_a_state_knows_what_others_leave() -> None:
     assert snapshot_of(state).capacities == {"n1": 50}
     again = restore(snapshot_of(state))
     assert again.room("n1") == 50
-    assert occupancy_of(again).room.cluster.capacities["n1"] == 50
+    assert occupancy_of(again).resources.cluster.capacities["n1"] == 50

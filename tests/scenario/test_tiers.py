@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
@@ -179,7 +179,7 @@ def job(tasks: int) -> JobRequest:
 
 def nearest(taken: str, tasks: int) -> set[str]:
     """Return the racks of a job where each letter of `taken` is a GPU in use."""
-    room = FreeResources(Cluster.model_validate(three_tiers()))
+    room = CandidatePlacements(Cluster.model_validate(three_tiers()))
     room.take([*taken], ONE_GPU)
     placement = room.nearest(job(tasks))
     assert placement is not None
@@ -222,8 +222,8 @@ def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataOb
 def test_one_pod_of_all_racks_has_the_places_of_two_tiers(tasks: int, data: st.DataObject) -> None:
     above: dict[str, str | None] = dict.fromkeys(POD_OF, "p")
     rooms = [
-        FreeResources(Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))),
-        FreeResources(
+        CandidatePlacements(Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))),
+        CandidatePlacements(
             Cluster.model_validate(tree(dict(LEAF_OF), {**above, "p": None}, set(POD_OF)))
         ),
     ]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
@@ -397,7 +397,7 @@ def scenarios(draw: st.DrawFn, clusters: st.SearchStrategy[dict[str, Any]]) -> S
 
 def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, ...]]:
     """Draw places that nodes hold; jobs that cannot be, or that have no room left, have none."""
-    room, places = FreeResources(asked.cluster), {}
+    room, places = CandidatePlacements(asked.cluster), {}
     for job in asked.jobs:
         try:
             (traffic,) = read_traffic(asked.model_copy(update={"jobs": (job,)}))
@@ -416,7 +416,9 @@ def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, .
             nearest = room.nearest(demand)
             nodes = () if nearest is None else nearest.nodes
         else:
-            free = [name for name, count in room.tasks_of(job.each).items() for _ in range(count)]
+            free = [
+                name for name, count in room.tasks_by_node(job.each).items() for _ in range(count)
+            ]
             nodes = tuple(data.draw(st.permutations(free))[: job.workers])
         if len(nodes) == job.workers:
             room.take(nodes, job.each)

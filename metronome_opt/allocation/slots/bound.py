@@ -56,7 +56,7 @@ _Constraints = Mapping[_Place, Mapping[str, Fraction]]  # the shares of jobs
 
 
 class _Use(NamedTuple):
-    """What a job does on a link that it has to itself.
+    """Bursts and gaps of a job on a link that it has to itself.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class _Use(NamedTuple):
     gaps
         Computing time before each burst, ms.
     bursts
-        Of each burst, how long it lasts, ms, and the share of the link that it takes.
+        The duration of each burst in ms, and the share of the link that it takes.
     """
 
     period: int
@@ -74,7 +74,7 @@ class _Use(NamedTuple):
 
     @classmethod
     def of(cls, pattern: IterationProfile, period: int, share: Fraction) -> Self:
-        """Return what iterations do where 1 Mbit/s takes such a share of the link."""
+        """Return the use of a link by iterations, where 1 Mbit/s takes a share of the link."""
         before, *between, after = pattern.compute
         bursts = [
             (volume / rate, rate * share)
@@ -99,9 +99,9 @@ class _Use(NamedTuple):
 
 
 def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bound:
-    """Return the best bound that loads and pairs prove, but for rounding.
+    """Return the best bound that loads and pairs prove, except for rounding.
 
-    It is at least that of all jobs alone, and no more if jobs leave.
+    It is at least that of isolated jobs, and no more if jobs leave.
     """
     none: Mapping[_Place, Fraction] = FrozenDict()
     alone = {
@@ -111,12 +111,12 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
     own = _weights(instance)
     # Of time over period; a slowdown is a multiple of the best period of a job.
     weights = {job.name: own[job.name] * instance.over_best(job) for job in instance.jobs}
-    # A job of weight 0 may be as slow as one likes.
+    # The slowdown of a job of weight 0 does not count.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
     constraints = {} if until_jobs_leave else _constraints(instance, fastest)
     candidates = (none, _prices(weights, fastest, constraints))
     return max(
-        (_proved(weights, sum(own.values()), alone, constraints, each) for each in candidates),
+        (_proved(weights, sum(own.values()), alone, constraints, prices) for prices in candidates),
         key=lambda bound: bound.value,
     )
 
@@ -128,7 +128,7 @@ def _proved(
     constraints: _Constraints,
     prices: Mapping[_Place, Fraction],
 ) -> Bound:
-    """Return what prices prove."""
+    """Return the bound that prices prove."""
     costs = dict.fromkeys(weights, Fraction(0))
     for place, price in prices.items():
         for name, share in constraints[place].items():
@@ -156,7 +156,7 @@ def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
     """Return the minimum of ``weight * s + cost / s`` for `s` from `alone` on."""
     if cost <= weight * alone**2:
         return weight * alone + cost / alone
-    square = 4 * weight * cost  # of that minimum
+    square = 4 * weight * cost  # of the minimum
     root = math.isqrt(square.numerator * square.denominator * _DIGITS**2)
     return Fraction(root, square.denominator * _DIGITS)
 
@@ -173,7 +173,7 @@ def _load(job: Job, link: Link) -> Fraction:
 
 
 def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constraints:
-    """Return the constraints that do not hold if no job is slower than alone, each once."""
+    """Return the distinct constraints that do not hold if all jobs run as if isolated."""
     found: dict[frozenset[tuple[str, Fraction]], tuple[_Place, Mapping[str, Fraction]]] = {}
     for link in instance.links:
         jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
@@ -241,7 +241,7 @@ def _times(length: Fraction, share: Fraction, other: _Use) -> Iterator[Fraction]
             yield max(rest, busy, rest * share + sent)
             if not rest or busy >= length:
                 break
-            # To the next gap: the burst between is wholly inside.
+            # The next gap follows: the burst between is wholly inside.
             time, part = other.bursts[index]
             index = (index + 1) % len(other.gaps)
             computing, busy, sent = computing + other.gaps[index], busy + time, sent + time * part

@@ -27,14 +27,16 @@ _MAX_STATED = 10_000  # refutations of one file
 def prove(
     instance: Instance, fit: FeasibilityResult, *, drop: bool, cushion_slots: int
 ) -> tuple[tuple[Refutation, ...], int | None]:
-    """Return the refutations of an answer with their proofs, and a bound of the weight left out.
+    """Return the refutations of a result with their proofs, and a bound of the dropped weight.
 
-    With a bound there are those as well from which it follows: jobs and pairs that do not fit, and
+    A bound comes with all refutations from which it follows: jobs and pairs that do not fit, and
     links that cannot carry all their jobs. There is no bound if its proof is too long.
     """
     prover = _Prover(FeasibilityProblem(instance, cushion_slots))
-    stated = [(each.reason, prover.prove(each.periods)) for each in fit.refutations]
-    # Whether jobs fit whose common multiple is too long is not known, unless it is proved.
+    stated = [
+        (refutation.reason, prover.prove(refutation.periods)) for refutation in fit.refutations
+    ]
+    # It is not known whether jobs fit whose common multiple is too long, unless it is proved.
     found = tuple(
         proof for reason, proof in stated if proof.is_proved or reason is not Reason.HYPERPERIOD
     )
@@ -46,30 +48,32 @@ def prove(
 
 
 class _Prover:
-    """Proofs of what does not fit, which all together take no longer to replay than a file may."""
+    """Proofs that jobs do not fit; replaying all of them takes no longer than a file may."""
 
-    def __init__(self, task: FeasibilityProblem) -> None:
-        self._task = task
+    def __init__(self, problem: FeasibilityProblem) -> None:
+        self._problem = problem
         self._steps = MAX_STEPS
 
     def prove(self, periods: Mapping[str, int]) -> Refutation:
-        """Return that jobs do not fit, with a proof unless that is too long."""
-        for each in self._overloads(periods):
-            return each
-        full = find_gap_conflict(at_periods(self._task.instance, periods, self._task.cushion_slots))
+        """Return the refutation of jobs that do not fit, with its proof unless that is too long."""
+        for overload in self._overloads(periods):
+            return overload
+        full = find_gap_conflict(
+            at_periods(self._problem.instance, periods, self._problem.cushion_slots)
+        )
         if full is not None:
             link, names = full
             return Refutation(periods={name: periods[name] for name in names}, link=link)
-        most = self._steps // 2  # a tree that is too long leaves something to the others
-        tree, left = search_tree(self._task, periods, most)
+        most = self._steps // 2  # a tree that is too long leaves steps to the others
+        tree, left = search_tree(self._problem, periods, most)
         self._steps -= most - max(left, 0)
         return Refutation(periods=periods, branching=tree)
 
     def basis(self) -> tuple[Refutation, ...]:
-        """Return what does not fit for reasons seen without a search; nothing if that is long."""
-        jobs = self._task.instance.jobs
+        """Return the refutations that need no search; none if they are many."""
+        jobs = self._problem.instance.jobs
         periods = {job.name: job.period for job in jobs}
-        pairs = PairConflicts(self._task)
+        pairs = PairConflicts(self._problem)
         wrong = [
             *((index,) for index in pairs.impossible),
             *(
@@ -80,15 +84,15 @@ class _Prover:
         ]
         if len(wrong) > _MAX_STATED:
             return ()
-        proofs = [self.prove({jobs[i].name: jobs[i].period for i in each}) for each in wrong]
+        proofs = [self.prove({jobs[i].name: jobs[i].period for i in indices}) for indices in wrong]
         return (*proofs, *self._overloads(periods))
 
     def _overloads(self, periods: Mapping[str, int]) -> Iterator[Refutation]:
         """Yield the links to which some jobs bring more traffic than they carry."""
-        instance, longer = self._task.instance, self._task.cushion_slots
+        instance, cushion_slots = self._problem.instance, self._problem.cushion_slots
         for link in instance.links:
             loads = {
-                job.name: job.links[link.name] * load(job, periods[job.name], longer)
+                job.name: job.links[link.name] * load(job, periods[job.name], cushion_slots)
                 for job in (instance.jobs[index] for index in instance.jobs_on[link.name])
                 if job.name in periods
             }
@@ -97,15 +101,15 @@ class _Prover:
 
 
 def search_tree(
-    task: FeasibilityProblem, periods: Mapping[str, int], steps: int = MAX_STEPS
+    problem: FeasibilityProblem, periods: Mapping[str, int], steps: int = MAX_STEPS
 ) -> tuple[tuple[int, ...] | None, int]:
     """Return a search tree which shows that jobs do not fit, and how many steps are left.
 
-    Depth first, the job with the fewest slots left next. None if jobs fit, or if it takes more
-    steps to replay the tree.
+    The search is depth first, and places the job with the fewest slots left next. The tree is None
+    if jobs fit, or if it takes more steps to replay it.
     """
-    board = _Board(shorten_periods(at_periods(task.instance, periods, task.cushion_slots)))
-    bursts = [len(job.phases) for job in task.instance.jobs if job.name in periods]
+    board = _Board(shorten_periods(at_periods(problem.instance, periods, problem.cushion_slots)))
+    bursts = [len(job.phases) for job in problem.instance.jobs if job.name in periods]
     costs = [NODE_STEPS + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
     steps -= len(costs) ** 2 + sum(board.lengths.values())
     steps -= sum(n * job.period for n, job in zip(bursts, board.jobs, strict=True))
@@ -114,12 +118,12 @@ def search_tree(
     board.clear()
     is_free = all(job.fixed_offset is None for job in board.jobs)
     tree: list[int] = []
-    # The jobs that are placed, each at the last of the slots that are left to it.
+    # The jobs that are placed, at the last of the slots that are left to them.
     path: list[tuple[int, list[int]]] = []
     while path or not tree:
         left = set(range(len(costs))) - {index for index, _ in path}
         choices = {index: board.open_slots(index) for index in sorted(left)}
-        index = min(choices, key=lambda each: len(choices[each]), default=None)
+        index = min(choices, key=lambda index: len(choices[index]), default=None)
         if index is None or steps < costs[index]:
             return None, steps
         steps -= costs[index]
@@ -140,7 +144,7 @@ def search_tree(
 
 
 class _Board:
-    """Jobs at slots of folded periods, and what they ask of links.
+    """Jobs at slots of shortened periods, and their demand on links.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Orders of jobs by traffic class: all of few jobs, those of some rules of many."""
+"""Orders of jobs by traffic class: all orders of few jobs, some by rules of many."""
 
 from __future__ import annotations
 

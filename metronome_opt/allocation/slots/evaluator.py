@@ -1,7 +1,7 @@
 """Evaluation of plans by simulation: means of slowdowns, losses of jobs, and the best of several.
 
 Plans are compared with common random numbers at the jitter that is stated, by as many replications
-as it takes to decide. A job's loss is what it takes longer than under the base plan, with no job
+as it takes to decide. A job's loss is its relative slowdown against the base plan, with no job
 gated; no plan is chosen unless the upper confidence limit of every job's loss is within a limit.
 """
 
@@ -28,11 +28,11 @@ MIN_GAIN = 2e-3
 REPLICATIONS = 8
 """Replications between two decisions."""
 
-_LOOKS = 24  # decisions at most
-_STATED = 4  # as many replications as for so many decisions are enough to state a mean
+_MAX_LOOKS = 24  # decisions
+_STATED = 4  # decisions whose replications are enough to state a mean
 _CONFIDENCE = 0.98  # of each limit, by Student's distribution
 _PENALTY = 10.0  # for each unit of slowdown beyond the limit, in local search
-_REMEMBERED = 256  # plans; a search tries thousands, and asks again for the last ones alone
+_MAX_KNOWN = 256  # plans; a search tries thousands, and asks again only for the last ones
 
 
 def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
@@ -44,7 +44,7 @@ def is_better(new: Values, old: Values, gain: float = 0.0) -> bool:
 
 
 def lowest(new: Values, old: Values) -> Values:
-    """Return new means, none but the last above an old one by chance: small losses add up."""
+    """Return new means, of which only the last may exceed an old one by chance: losses add up."""
     pairs = zip(new[:-1], old, strict=False)
     return (*(min(a, b) if abs(a - b) <= MIN_GAIN else a for a, b in pairs), new[-1])
 
@@ -61,19 +61,19 @@ class PlanEvaluator:
     max_loss
         The share by which a job may be slower than under the base; None for any.
     base
-        The plan that others are compared with; no job gated if None.
+        The plan that losses are relative to; no job gated if None.
     change_costs
-        What it adds to the slowdown of each job to change to a plan, shape (jobs,); nothing if
-        None.
+        Returns what a change to a plan adds to the slowdown of each job, shape (jobs,); nothing
+        if None.
     budget
-        When it is over, no plan is chosen that is not yet known to be better.
+        When it ends, no plan is chosen that is not yet known to be better.
 
     Attributes
     ----------
     budget
-        As given; another one may take its place.
+        As given; it may be replaced.
     simulator
-        That of the first replications.
+        The simulator of the first replications.
     base
         Slowdown of each job under the base plan in these, shape (jobs,).
     events
@@ -117,7 +117,7 @@ class PlanEvaluator:
         return np.asarray(self._replicate(plan, 1).mean(axis=0))
 
     def estimate(self, plan: Plan) -> Floats:
-        """Return the slowdown of each job in all replications, enough to state it: (jobs,)."""
+        """Return the slowdown of each job in all replications, to state it, shape (jobs,)."""
         looks = 1 if self.budget.stopped else _STATED
         return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
 
@@ -143,13 +143,13 @@ class PlanEvaluator:
     ) -> Plan:
         """Return the best of some plans: the incumbent unless another is surely better.
 
-        After every few replications the plans are dropped under which a job surely loses too much,
-        or that surely gain nothing over the best of those that are known to be good.
+        After every few replications the plans are dropped by which a job surely loses too much, or
+        that surely gain nothing over the best plan within the limit of loss.
 
         Parameters
         ----------
         gain
-            By how much a mean has to be less than that of the incumbent.
+            The least difference of a mean to that of the incumbent.
 
         References
         ----------
@@ -157,16 +157,16 @@ class PlanEvaluator:
         Artificial Intelligence Review 11, 1997.
         """
         alive, leader = list(others), incumbent
-        for look in range(1, _LOOKS + 1):
+        for look in range(1, _MAX_LOOKS + 1):
             kept, good = [], []
             for plan in alive:
                 if self.budget.stopped:
                     return leader
                 is_ahead = self._is_better(plan, incumbent, look, float(gain))
-                is_harmless = is_ahead is not False and self._is_harmless(plan, look)
-                if is_harmless is not False and is_ahead is not False:
+                is_within_loss = is_ahead is not False and self._is_within_loss(plan, look)
+                if is_within_loss is not False and is_ahead is not False:
                     kept.append(plan)
-                    if is_harmless and is_ahead:
+                    if is_within_loss and is_ahead:
                         good.append(plan)
             leader = self._least(good, look) if good else incumbent
             if good:
@@ -179,10 +179,10 @@ class PlanEvaluator:
                 break
         return leader
 
-    def is_harmless(self, plan: Plan) -> bool:
+    def is_within_loss(self, plan: Plan) -> bool:
         """Return whether no job surely loses too much, by as many replications as it takes."""
-        for look in range(1, _LOOKS + 1):
-            known = None if self.budget.stopped else self._is_harmless(plan, look)
+        for look in range(1, _MAX_LOOKS + 1):
+            known = None if self.budget.stopped else self._is_within_loss(plan, look)
             if known is not None or self.budget.stopped:
                 return bool(known)
         return False
@@ -198,7 +198,7 @@ class PlanEvaluator:
     def _means(self, plan: Plan, looks: int) -> Values:
         return self.simulator.values(self._replicate(plan, looks).mean(axis=0))
 
-    def _is_harmless(self, plan: Plan, looks: int) -> bool | None:
+    def _is_within_loss(self, plan: Plan, looks: int) -> bool | None:
         """Return whether no job loses more than the limit; None if that is not sure."""
         if plan == self._base_plan or math.isinf(self._max_loss):
             return True
@@ -242,7 +242,7 @@ class PlanEvaluator:
         )
         key = tuple(rows)
         if key not in self._simulated:
-            if len(self._simulated) >= _REMEMBERED:
+            if len(self._simulated) >= _MAX_KNOWN:
                 self._simulated.clear()
             self._simulated[key] = []
         return self._simulated[key]

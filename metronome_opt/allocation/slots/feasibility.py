@@ -30,29 +30,29 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import restrict, split
 from metronome_opt.solvers.presolve.reductions import simplify_links
 
-_PLACEMENTS = 200  # of a short search
+_MAX_PLACEMENTS = 200  # of a short search
 Forbidden = tuple[tuple[int, int], ...]
 Bursts = tuple[tuple[int, int, int], ...]
 
 
 class PairConflicts:
-    """The pairs of an instance that cannot burst at once, and what keeps them apart.
+    """The pairs of jobs that cannot burst at once, and the offsets at which they would.
 
     Parameters
     ----------
     jobs
-        The jobs whose pairs are asked for; all if left out.
+        The jobs whose pairs count; all if None.
     """
 
-    def __init__(self, task: FeasibilityProblem, jobs: Collection[int] | None = None) -> None:
-        self._instance = task.instance
-        self._jobs = range(len(task.instance.jobs)) if jobs is None else jobs
-        self._cushion_slots = task.cushion_slots
-        self._budget = task.budget
+    def __init__(self, problem: FeasibilityProblem, jobs: Collection[int] | None = None) -> None:
+        self._instance = problem.instance
+        self._jobs = range(len(problem.instance.jobs)) if jobs is None else jobs
+        self._cushion_slots = problem.cushion_slots
+        self._budget = problem.budget
 
     @cached_property
     def impossible(self) -> tuple[int, ...]:
-        """The jobs that ask a link for more than it carries even when they are alone."""
+        """The jobs that ask a link for more than it carries by themselves."""
         capacity = {link.name: link.capacity for link in self._instance.links}
         return tuple(
             index
@@ -62,7 +62,7 @@ class PairConflicts:
 
     @cached_property
     def forbidden(self) -> Mapping[tuple[int, int], Forbidden]:
-        """For each pair of jobs that meet: the (first, number) of residues that they forbid.
+        """For each pair of jobs that share links: the (first, number) of residues that they forbid.
 
         Pairs are missing once the budget is spent: less is refuted then, and nothing wrongly.
         """
@@ -127,34 +127,34 @@ def _leaves_one(ranges: Forbidden, modulus: int) -> bool:
 
 
 class FeasibilityTest:
-    """Decides whether jobs of an instance fit, and keeps what it has found out.
+    """Test of whether jobs of an instance fit, which remembers its decisions.
 
     Parameters
     ----------
     quick
-        Whether to leave open what a short search does not decide.
+        Whether nothing is decided beyond a short search.
     """
 
-    def __init__(self, task: FeasibilityProblem, *, quick: bool = False) -> None:
-        self.task = task
-        self.instance = task.instance
-        self.pairs = PairConflicts(task)
+    def __init__(self, problem: FeasibilityProblem, *, quick: bool = False) -> None:
+        self.problem = problem
+        self.instance = problem.instance
+        self.pairs = PairConflicts(problem)
         self._quick = quick
         self._known: dict[tuple[object, ...], FeasibilityDecision] = {}
         self._some_pairs: dict[frozenset[int], PairConflicts] = {}
 
     def decide(self, periods: Mapping[str, int]) -> FeasibilityDecision:
-        """Return offsets at which jobs fit at some periods, or jobs of them that do not."""
+        """Return offsets at which jobs fit at some periods, or those of them that do not."""
         if not periods:
             return FeasibilityDecision(offsets={})
-        if self.task.budget.stopped:
+        if self.problem.budget.stopped:
             return FeasibilityDecision()
         reason = self._refute(periods)
         if reason is not None:
             return FeasibilityDecision(refutation=reason)
-        if self.task.budget.stopped:
+        if self.problem.budget.stopped:
             return FeasibilityDecision()
-        smaller = simplify_links(at_periods(self.instance, periods, self.task.cushion_slots))
+        smaller = simplify_links(at_periods(self.instance, periods, self.problem.cushion_slots))
         kept = smaller.instance
         full = find_gap_conflict(kept)
         if full is not None:
@@ -180,23 +180,23 @@ class FeasibilityTest:
     # ------------------------------------------------------------------ without search
 
     def _refute(self, periods: Mapping[str, int]) -> Conflict | None:
-        """Return a reason that can be seen without a search."""
+        """Return a conflict that is seen without a search."""
         jobs = self.instance.jobs
         for index in self.pairs.impossible:
             name = jobs[index].name
             if name in periods:
                 return Conflict(Reason.LOAD, {name: periods[name]})
-        # Of jobs that are alike two say what all do.
-        alike = defaultdict[object, list[int]](list)
+        # Two of several equal jobs stand for all.
+        equal = defaultdict[object, list[int]](list)
         for index, job in enumerate(jobs):
             if job.name in periods:
-                alike[periods[job.name], job.phases, tuple(job.links.items())].append(index)
-        few = frozenset(index for some in alike.values() for index in some[:2])
-        pairs = self._some_pairs.setdefault(few, PairConflicts(self.task, few))
+                equal[periods[job.name], job.phases, tuple(job.links.items())].append(index)
+        few = frozenset(index for some in equal.values() for index in some[:2])
+        pairs = self._some_pairs.setdefault(few, PairConflicts(self.problem, few))
         for number, (i, j) in enumerate(pairs.forbidden):
-            if number % 1024 == 0 and self.task.budget.stopped:
+            if number % 1024 == 0 and self.problem.budget.stopped:
                 return None
-            mine = {jobs[each].name: periods[jobs[each].name] for each in (i, j)}
+            mine = {jobs[index].name: periods[jobs[index].name] for index in (i, j)}
             if not pairs.fit(i, j, *mine.values()):
                 return Conflict(Reason.PAIR, mine)
         return self._refute_loads(periods)
@@ -206,7 +206,7 @@ class FeasibilityTest:
             users = (self.instance.jobs[index] for index in self.instance.jobs_on[link.name])
             loads = {
                 job.name: job.links[link.name]
-                * load(job, periods[job.name], self.task.cushion_slots)
+                * load(job, periods[job.name], self.problem.cushion_slots)
                 for job in users
                 if job.name in periods
             }
@@ -233,13 +233,13 @@ class FeasibilityTest:
         return known
 
     def _search(self, block: Instance) -> FeasibilityDecision:
-        placements = _PLACEMENTS if self._quick else 2**62
-        return search_offsets(block, self.task.budget, placements, self.task.seed)
+        placements = _MAX_PLACEMENTS if self._quick else 2**62
+        return search_offsets(block, self.problem.budget, placements, self.problem.seed)
 
     def _look_at_links(
         self, block: Instance, periods: Mapping[str, int]
     ) -> FeasibilityDecision | None:
-        """Return the refutation of a single link, if one of them has it: it is the smaller one."""
+        """Return the refutation of a single link, if there is one: it is smaller."""
         if len(block.links) == 1:
             return None
         for link in block.links:
@@ -251,10 +251,10 @@ class FeasibilityTest:
         return None
 
 
-def core(
+def shrink_conflict(
     refutation: Conflict, decide: Callable[[Mapping[str, int]], FeasibilityDecision]
 ) -> Conflict:
-    """Return a refutation from which no job can be left out, as far as `decide` has time."""
+    """Return a conflict that needs all its jobs, as far as `decide` has time."""
     for name in list(refutation.periods):
         if refutation.reason is Reason.SEARCH and name in refutation.periods:
             fewer = {other: p for other, p in refutation.periods.items() if other != name}

@@ -1,7 +1,7 @@
-"""Problems of compatible jobs and their solutions.
+"""Feasibility problems and their results.
 
-A gated job keeps slots of its period. Jobs fit if those that are gated never ask a link for more
-than it carries.
+Jobs at some periods fit if there are offsets at which they never ask a link for more than it
+carries.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Conflict:
-    """Jobs that do not fit at their periods, and none of them may be left out of the reason.
+    """Jobs that do not fit at their periods, each of which the reason needs.
 
-    It is not known whether they fit where tables as long as what their periods share are too long.
+    It is not known whether they fit if the reason is the hyperperiod.
 
     Attributes
     ----------
     periods
-        The jobs, and the periods that they were to keep.
+        The jobs by name, with their periods.
     """
 
     reason: Reason
@@ -54,7 +54,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class FeasibilityDecision:
-    """The answer for jobs at some periods: offsets or a refutation; neither if time was over."""
+    """The decision for jobs at some periods: offsets or a refutation; neither without time."""
 
     offsets: Mapping[str, int] | None = None
     refutation: Conflict | None = None
@@ -67,13 +67,13 @@ class FeasibilityResult:
     Attributes
     ----------
     offsets
-        Of the gated jobs; None if no jobs were found that fit.
+        Offsets of the gated jobs; None if no jobs were found that fit.
     cost
-        The weight of the others, None without offsets.
+        The weight of the dropped jobs, None without offsets.
     bound
         Proved lower bound of the cost; None if it is proved that all jobs do not fit and they must.
     refutations
-        Why nothing cheaper fits: each says that its jobs do not fit.
+        Conflicts that prove the bound.
     stop
         Why the solver ended.
     """
@@ -92,7 +92,7 @@ class FeasibilityResult:
 
 @dataclass
 class FeasibilityProblem:
-    """The question put to a solver, and what it may take to answer it.
+    """An instance whose jobs are to fit, and the resources of the run.
 
     Bandwidths are in units that fit 64-bit integers.
     """
@@ -101,7 +101,7 @@ class FeasibilityProblem:
     cushion_slots: int = 0
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
-    workers: int = 1
+    threads: int = 1
 
     def __post_init__(self) -> None:
         self.instance = in_units(self.instance)
@@ -119,13 +119,13 @@ def in_units(instance: Instance) -> Instance:
     Raises
     ------
     CostTooLargeError
-        If that does not do.
+        If they are still too large.
     """
     worst, link = _largest_sum(instance)
     if worst < _LARGEST_SUM:
         return instance
     rates = (phase.rate for job in instance.jobs for phase in job.phases)
-    unit = math.gcd(*rates, *(each.capacity for each in instance.links))
+    unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     if worst // unit >= _LARGEST_SUM:
         raise CostTooLargeError(
             f"links: capacity and peaks on {quote(link)} add up to {quote(worst)}, which does not "
@@ -133,7 +133,7 @@ def in_units(instance: Instance) -> Instance:
         )
     return instance.replace(
         links=tuple(
-            each.model_copy(update={"capacity": each.capacity // unit}) for each in instance.links
+            link.model_copy(update={"capacity": link.capacity // unit}) for link in instance.links
         ),
         jobs=tuple(
             job.model_copy(
@@ -159,14 +159,14 @@ def _largest_sum(instance: Instance) -> tuple[int, str]:
 
 
 def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
-    """Return the instance of some jobs at some periods, with longer bursts and weights of 1.
+    """Return the instance of some jobs at some periods, with extended bursts and weights of 1.
 
     Its contention is 0 exactly where the jobs fit.
 
     Parameters
     ----------
     periods
-        By name; jobs that it does not name are left out. It must name at least one.
+        Periods by name; jobs that it does not name are omitted. It must name at least one.
     """
     jobs = tuple(
         job.model_copy(update={"period": periods[job.name], "max_stretch": 0, "weight": 1})
@@ -177,28 +177,28 @@ def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: in
 
 
 def shorten_periods(instance: Instance) -> Instance:
-    """Return jobs at shorter periods, where exactly the offsets fit that fit, modulo these.
+    """Return jobs at shorter periods, at which offsets fit exactly if they do at the given ones.
 
-    Whether offsets fit depends on the common divisors of the periods alone: of each job's period
-    the least common multiple of those with others is left. In a slot of that it has the largest
-    rate of those that fall there. `restore_offsets` leads back.
+    Whether offsets fit depends only on the common divisors of the periods: a job's shorter period
+    is the least common multiple of its common divisors with others. Its rate in a slot is the
+    largest of the slots that fall there. `restore_offsets` leads back.
     """
     shared = [1 for _ in instance.jobs]
     for users in instance.jobs_on.values():
         for one, other in itertools.permutations(users, 2):
             common = math.gcd(instance.jobs[one].period, instance.jobs[other].period)
             shared[one] = math.lcm(shared[one], common)
-    return instance.replace(jobs=tuple(map(_folded, instance.jobs, shared)))
+    return instance.replace(jobs=tuple(map(_shortened, instance.jobs, shared)))
 
 
-def _folded(job: Job, period: int) -> Job:
+def _shortened(job: Job, period: int) -> Job:
     fixed = job.fixed_offset and job.fixed_offset % period
     shorter = {"period": period, "max_stretch": 0, "fixed_offset": fixed}
     return extended(job.model_copy(update=shorter), 0)
 
 
 def restore_offsets(instance: Instance, offsets: Mapping[str, int]) -> dict[str, int]:
-    """Return offsets of folded jobs of an instance as its own; those that are fixed stay."""
+    """Return offsets of jobs at shorter periods as offsets of the instance; fixed ones stay."""
     fixed = {name: instance.job(name).fixed_offset for name in offsets}
     return {name: fixed[name] or offset for name, offset in offsets.items()}
 
@@ -206,7 +206,7 @@ def restore_offsets(instance: Instance, offsets: Mapping[str, int]) -> dict[str,
 def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
     """Return what a flow of a job carries on average at a period, in Mbit/s.
 
-    Where longer bursts grow into others of their job it is a lower bound.
+    Where extended bursts grow into others of their job it is a lower bound.
     """
     phases = sorted(job.phases, key=lambda phase: phase.start)
     begins = [*(phase.start for phase in phases[1:]), period + phases[0].start]

@@ -27,12 +27,12 @@ def slowdown_front(
     budget: Budget,
     callback: Callable[[FrontEvent], bool | None] | None = None,
 ) -> Front:
-    """Return the non-dominated ones of the schedules of some weighted sums.
+    """Return the non-dominated schedules among those of some weighted sums.
 
     Parameters
     ----------
     weights
-        Of the jobs.
+        Weights of the jobs.
     minimise
         Returns a schedule of small means of slowdowns, given weights in these, within a budget.
     callback
@@ -69,7 +69,7 @@ def slowdown_front(
     return Front(
         result.instance,
         NAMES,
-        tuple(points[each.values] for each in kept),
+        tuple(points[point.values] for point in kept),
         complete=False,
         stop=budget.stop,
         runtime_s=budget.elapsed,

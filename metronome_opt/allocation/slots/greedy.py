@@ -1,4 +1,4 @@
-"""Placed jobs, and the greedy heuristic: heaviest first, each job where it has the most room."""
+"""Partial schedules, and the greedy heuristic: highest weight first, at the roomiest offset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PartialSchedule:
     Parameters
     ----------
     cushion_slots
-        By how many slots bursts are longer.
+        Slots added to bursts.
     """
 
     def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
@@ -56,7 +56,7 @@ class PartialSchedule:
         for link in job.links:
             common = math.gcd(len(self._demand[link]), period)
             most[link] = self._demand[link].reshape(-1, common).max(axis=0)
-        for phase in self._longer(name, period):
+        for phase in self._extended(name, period):
             over = np.zeros(period, dtype=np.int64)
             for link, flows in job.links.items():
                 blocked = most[link] + flows * phase.rate > self._capacity[link]
@@ -76,13 +76,13 @@ class PartialSchedule:
             row = self._demand[link]
             self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
         pattern = np.zeros(period, dtype=np.int64)
-        for phase in self._longer(name, period):
+        for phase in self._extended(name, period):
             pattern[phase.start : phase.end] = phase.rate
         pattern = np.roll(pattern, offset)
         for link, flows in self.instance.job(name).links.items():
             self._demand[link].reshape(-1, period)[:] += flows * pattern
 
-    def _longer(self, name: str, period: int) -> tuple[Phase, ...]:
+    def _extended(self, name: str, period: int) -> tuple[Phase, ...]:
         """Return the bursts of a job at a period, with the cushion."""
         key = (name, period)
         if key not in self._phases:
@@ -93,26 +93,26 @@ class PartialSchedule:
         return self._phases[key]
 
 
-def greedy(task: FeasibilityProblem, first: Collection[str] = ()) -> dict[str, int]:
-    """Place each job at its roomiest offset, if there is one; return the offsets.
+def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> dict[str, int]:
+    """Place each job at its roomiest offset, if there is a feasible one; return the offsets.
 
     Parameters
     ----------
     first
-        Jobs that come before the others; each part by weight, then by traffic, largest first.
+        Jobs that come before the others; both parts by weight, then by traffic, largest first.
     """
 
     def key(job: Job) -> tuple[bool, int, Fraction]:
         traffic = Fraction(sum(job.links.values()) * job.volume, job.period)
         return job.name not in first, -job.weight, -traffic
 
-    instance, cushion = task.instance, task.cushion_slots
+    instance, cushion = problem.instance, problem.cushion_slots
     if instance.needs_stretch:
         instance, cushion = shorten_periods(extend_bursts(instance, cushion)), 0
     placed = PartialSchedule(instance, cushion)
     for job in sorted(instance.jobs, key=key):
-        cost = None if task.budget.stopped else placed.costs(job.name, job.period)
+        cost = None if problem.budget.stopped else placed.costs(job.name, job.period)
         if cost is not None:
             placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
-    return restore_offsets(task.instance, offsets)
+    return restore_offsets(problem.instance, offsets)

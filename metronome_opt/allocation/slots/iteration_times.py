@@ -1,7 +1,7 @@
 """Iteration times for output: of jobs under a plan, and of the same jobs unshifted.
 
-What links cannot serve in time does not say how late a job is: a burst waits on several links at
-once, what it lacks is sent later, and meets what comes then. So the jobs are let run.
+Unserved demand does not say how late a job is: a burst waits on several links at once, and what is
+unserved is sent later and collides with later bursts. So the jobs are simulated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class IterationTimes(NamedTuple):
 
     @classmethod
     def of(cls, result: Result) -> IterationTimes:
-        """Return those that a result states, or else simulate them."""
+        """Return the times that a result states, or else simulate them."""
         schedule = result.schedule
         if result.simulated is None or schedule.expected_ms is None:
             return cls.simulated(result.instance, schedule)

@@ -1,7 +1,7 @@
-"""Descent over single jobs: each in turn gets other slots, or another traffic class, as simulated.
+"""Local search by simulation: one job after the other gets other slots, or another traffic class.
 
-Slots serve where a part of the jobs that meet may be gated. Periods are tried that are longer by
-some shares, and those of the other jobs as they run, their halves and doubles.
+So a part of the jobs that share links may be gated. Periods are tried that are longer by some
+shares, and those of the other jobs as they run, their halves and doubles.
 """
 
 from __future__ import annotations
@@ -13,28 +13,25 @@ import numpy as np
 
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
 from metronome_opt.allocation.slots.greedy import PartialSchedule
-from metronome_opt.allocation.slots.periods import Short
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, Short
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
 
-_MIN_GAIN = 5e-4  # less is no reason to gate a job or raise its class, nor to keep it so
+_MIN_GAIN = 5e-4  # for which a job is gated or in a higher class, or stays so
 _STRETCHES = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 80, 100)  # in % of a period
 _ROUNDS = 3
 
 
 Moves = Callable[[Plan, Job], Iterator[Plan]]
-"""Plans in which a job is treated otherwise."""
+"""Returns plans that differ in one job."""
 
 
 def improve_plan(
     evaluator: PlanEvaluator, plan: Plan, is_over: Callable[[], bool], moves: Moves
 ) -> list[Plan]:
-    """Return better and better plans, until no tried change of a single job is one or time is over.
-
-    Empty if there is none.
-    """
+    """Return better and better plans, until no change of a single job is better or time is over."""
     values, found = evaluator.values(plan), list[Plan]()
     for _ in range(_ROUNDS):
         before = plan
@@ -44,7 +41,7 @@ def improve_plan(
                 if is_over():
                     return found
                 reached = evaluator.values(moved)
-                simpler = _special(moved) < _special(plan)
+                simpler = _complexity(moved) < _complexity(plan)
                 gain = -_MIN_GAIN if simpler else _MIN_GAIN
                 if is_better(reached, values, gain):
                     plan, values = moved, lowest(reached, values)
@@ -54,23 +51,21 @@ def improve_plan(
     return found
 
 
-def _special(plan: Plan) -> int:
+def _complexity(plan: Plan) -> int:
     """Return how many jobs are gated, and how many are in a class above the lowest."""
     return len(plan.periods) + len(plan.classes)
 
 
 @dataclass(frozen=True)
 class OtherSlots:
-    """Moves of a job that runs freely, or keeps other slots beside the gated jobs.
+    """Moves of a job: ungated, or in other slots beside the gated jobs.
 
     Attributes
     ----------
     longest
-        The longest period that each job may keep, in slots.
+        The longest period of each job, in slots.
     short
-        Whether hyperperiods are short enough at some periods.
-    cushion_slots
-        By how many slots bursts of gated jobs are longer.
+        Returns whether hyperperiods are short enough at some periods.
     slowdowns
         Returns the slowdown of each job under a plan.
     """
@@ -78,7 +73,6 @@ class OtherSlots:
     part: Instance
     longest: Mapping[str, int]
     short: Short
-    cushion_slots: int
     slowdowns: Callable[[Plan], Floats]
 
     def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
@@ -86,7 +80,7 @@ class OtherSlots:
         others = {name: period for name, period in plan.periods.items() if name != job.name}
         if job.name in plan.periods and self.short(others):
             yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
-        placed = PartialSchedule(self.part, self.cushion_slots)
+        placed = PartialSchedule(self.part, CUSHION_SLOTS)
         for name, period in others.items():
             placed.put(name, period, plan.offsets[name])
         slowdowns = self.slowdowns(plan).tolist()
@@ -104,9 +98,9 @@ class OtherSlots:
 
 def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
     """Yield plans in which a job is in another one of so many traffic classes."""
-    for each in range(count):
-        if each != plan.classes.get(job.name, 0):
-            yield plan.in_classes({**plan.classes, job.name: each})
+    for number in range(count):
+        if number != plan.classes.get(job.name, 0):
+            yield plan.in_classes({**plan.classes, job.name: number})
 
 
 def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
@@ -118,7 +112,7 @@ def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
         Periods of the other jobs as they run.
     """
     spread = [job.period * (100 + stretch) // 100 for stretch in _STRETCHES]
-    suitable = [each for period in theirs for each in (period // 2, period, 2 * period)]
+    suitable = [other for period in theirs for other in (period // 2, period, 2 * period)]
     for period in sorted({*spread, *suitable}):
         if job.period <= period <= longest:
             yield period

@@ -1,8 +1,8 @@
 """Search for offsets at which the jobs of a block fit.
 
-First fit, a job that finds no place coming earlier in the next round, finds what fits. Why others
-do not fit often lies in few jobs with long bursts, so those are searched depth first by themselves,
-then more and more of them, until all are. Both take turns, and more time in each turn.
+First fit finds offsets where there are many; a job without a feasible offset comes earlier in the
+next round. Conflicts often lie in few jobs with long bursts, so these are searched depth first by
+themselves, then more and more jobs, up to all. Both take turns, and more time in each turn.
 
 Few offsets have to be tried where each job has one burst (models/formulations/kept.md).
 """
@@ -33,8 +33,8 @@ _FIRST_TURN = 500  # placements of first fit; of a depth first search, one for e
 _ROUNDS = 8  # of first fit, in each turn
 _GROWTH = 4  # of a turn over the one before
 _SHARE = 2 / 3  # of the jobs in the next smaller part
-_TO_THE_FRONT = 0.3  # how often a job that finds no place becomes the first one
-_MOVES = 30  # until all begins anew
+_TO_THE_FRONT = 0.3  # how often a job without a feasible offset becomes the first one
+_MAX_MOVES = 30  # until first fit starts again
 _MAX_CANDIDATES = 2**28
 
 
@@ -46,22 +46,22 @@ def search_offsets(
     Parameters
     ----------
     placements
-        After how many placements to give up.
+        The number of placements after which to give up.
     """
     smaller = coarsen(instance)
     shortest = min(job.period for job in smaller.instance.jobs)
-    fillings = [_Filling(smaller.instance, each, budget, seed) for each in (shortest, 1)]
+    first_fits = [_FirstFit(smaller.instance, modulus, budget, seed) for modulus in (shortest, 1)]
     parts = _parts(smaller.instance)
-    searches: list[_Descent] = []
+    searches: list[_DepthFirst] = []
     turn = min(_FIRST_TURN, max(1, placements // 10))
     rounds = _ROUNDS * len(instance.jobs)
     while placements > 0 and not budget.stopped:
         turn = min(turn, placements)
-        for filling in fillings:
-            offsets = filling.run(max(turn, rounds))
+        for first_fit in first_fits:
+            offsets = first_fit.run(max(turn, rounds))
             if offsets is not None:
                 return FeasibilityDecision(offsets=smaller.restore(offsets))
-        searches += (_Descent(part, budget) for part in parts)
+        searches += (_DepthFirst(part, budget) for part in parts)
         for search in list(searches):
             ended = search.run(turn)
             if ended == depth_first.REFUTED:
@@ -77,7 +77,7 @@ def search_offsets(
 
 
 def _parts(instance: Instance) -> Iterator[Instance]:
-    """Yield some of the jobs, those of the largest loads, and more and more of them up to all."""
+    """Yield the jobs of the largest loads, then more and more jobs up to all."""
     capacity = {link.name: link.capacity for link in instance.links}
 
     def share(job: Job) -> Fraction:
@@ -94,8 +94,8 @@ def _parts(instance: Instance) -> Iterator[Instance]:
             yield coarsen(instance.replace(jobs=tuple(jobs[:size]))).instance
 
 
-class _Filling:
-    """First fit: short periods first, then long bursts, each at the lowest free residue."""
+class _FirstFit:
+    """First fit: short periods first, then long bursts, at the lowest feasible residues."""
 
     def __init__(self, instance: Instance, modulus: int, budget: Budget, seed: int) -> None:
         jobs = instance.jobs
@@ -117,7 +117,7 @@ class _Filling:
         self._blocked = contention(compiled, self._state) > 0
 
     def run(self, placements: int) -> dict[str, int] | None:
-        """Go on for so many placements; return offsets if all jobs are placed."""
+        """Continue for some placements; return offsets if all jobs are placed."""
         state, order, offsets = self._state, self._order, self._offsets
         for part in self._budget.slices(placements):
             while part > 0 and not self._blocked:
@@ -131,9 +131,9 @@ class _Filling:
         return None
 
     def _move(self) -> None:
-        """Place the job that found no place earlier."""
+        """Place the job without a feasible offset earlier."""
         last = self._placed
-        self._moves = (self._moves + 1) % _MOVES
+        self._moves = (self._moves + 1) % _MAX_MOVES
         to_the_front = self._random.random() < _TO_THE_FRONT or not last or not self._moves
         self._placed = 0 if to_the_front else int(self._random.integers(last))
         for index in self._order[self._placed : last]:
@@ -144,8 +144,8 @@ class _Filling:
             self._order[:] = self._first_order
 
 
-class _Descent:
-    """A depth first search, which goes on where it ended."""
+class _DepthFirst:
+    """A depth first search, which continues where it ended."""
 
     def __init__(self, instance: Instance, budget: Budget) -> None:
         self.jobs = instance.jobs
@@ -155,7 +155,7 @@ class _Descent:
         self.offsets: dict[str, int] = {}
 
     def run(self, turn: int) -> int:
-        """Go on for as many placements as fit a turn; return FOUND, REFUTED or EXHAUSTED."""
+        """Continue for the placements of a turn; return FOUND, REFUTED or EXHAUSTED."""
         ended: int = depth_first.EXHAUSTED
         for part in self._budget.slices(max(1, turn // len(self.jobs))):
             if self._descent is None:
@@ -177,7 +177,7 @@ class _Descent:
 
     def _start(self) -> depth_first.DepthFirstState:
         compiled = compile_instance(self._instance)
-        component, domain, alike = np.zeros((3, len(self.jobs)), dtype=np.int64)
+        component, domain, equal = np.zeros((3, len(self.jobs)), dtype=np.int64)
         place = {job.name: index for index, job in enumerate(self.jobs)}
         for number, together in enumerate(orbits(self._instance).components):
             for job in together.jobs:
@@ -186,16 +186,16 @@ class _Descent:
         kinds: dict[object, int] = {}
         for index, job in enumerate(self.jobs):
             kind = (job.period, job.phases, tuple(job.links.items()))
-            alike[index] = kinds.setdefault(kind, index)
-        descent = depth_first.start_descent(compiled, component, domain, alike, _starts(self.jobs))
+            equal[index] = kinds.setdefault(kind, index)
+        descent = depth_first.start_descent(compiled, component, domain, equal, _starts(self.jobs))
         self._is_overloaded = contention(compiled, descent.state) > 0  # by jobs that are fixed
         return descent
 
 
 def _starts(jobs: tuple[Job, ...]) -> Ints:
-    """Return for each residue modulo what all periods share whether a job may have to begin there.
+    """Return whether a job may have to start at each residue modulo what all periods share.
 
-    Only 1 if it has to be tried everywhere.
+    The array is a single 1 if it has to be tried everywhere.
     """
     if any(len(job.phases) > 1 or job.fixed_offset is not None for job in jobs):
         return np.ones(1, dtype=np.int64)

@@ -1,16 +1,16 @@
-"""Candidates for the slots of jobs that meet: periods that suit one another, and offsets.
+"""Candidates for the slots of jobs that share links: periods with common divisors, and offsets.
 
 Bursts that a link cannot carry at once never meet only if the greatest common divisor of the
 periods is as long as both. So the periods are multiples of a base, for each job the shortest one
-that leaves it some idle time, and every base is tried. Of those at which all jobs fit the ones are
-kept that cost less in the mean than all with a smaller largest stretch. A larger limit on
-stretches has the same candidates, and more.
+that leaves it some idle time, and every base is tried. Periods at which all jobs fit are kept if
+they cost less in the mean than all with a smaller largest stretch. A larger limit on stretches has
+these candidates, and more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -20,7 +20,7 @@ from operator import itemgetter
 from metronome_opt.allocation.slots.feasibility import FeasibilityTest
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.simulator import levels_of
+from metronome_opt.allocation.slots.simulator import means_of
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import MeanWeights
@@ -30,9 +30,13 @@ from metronome_opt.solvers.presolve.extend import extended
 Periods = Mapping[str, int]
 Short = Callable[[Periods], bool]
 
-IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
+CUSHION_SLOTS = 1
+"""Slots added to bursts of gated jobs at least."""
+
+_IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
 """Standard deviations of its computing time by which a gated job is idle at least: one without idle
 time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
+
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
 
 
@@ -52,43 +56,37 @@ def deviation(job: Job) -> float:
 
 @dataclass(frozen=True)
 class PeriodCandidates:
-    """Candidates for the slots of jobs that meet.
+    """Candidates for the slots of jobs that share links.
 
     Attributes
     ----------
     longest
-        The longest period that each job may keep, in slots.
-    cushion_slots
-        By how many slots bursts are longer at least.
+        The longest period of each job, in slots.
     short
-        Whether hyperperiods are short enough at some periods.
+        Returns whether hyperperiods are short enough at some periods.
     budget
-        For all that is not simulated.
+        Time for the search of periods and offsets.
     hyperperiod
         Slots that periods have to divide; None for any periods.
-    levels
-        Weights in the means that count; those of the jobs if left out.
-    idle
-        Standard deviations of its computing time by which a gated job is idle at least.
+    mean_weights
+        Weights in the means that count; those of the jobs if None.
     """
 
     part: Instance
     longest: Periods
-    cushion_slots: int
     short: Short
     budget: Budget
     hyperperiod: int | None = None
-    levels: MeanWeights | None = None
-    idle: Sequence[float] = IDLE
+    mean_weights: MeanWeights | None = None
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
         share = self.budget.fraction(_SHARE)
-        decider = self._decider(self.part, self.cushion_slots, share)
-        found = [periods for idle in self.idle for periods in self._fitting(idle, decider, share)]
+        test = self._short_test(self.part, CUSHION_SLOTS, share)
+        found = [periods for idle in _IDLE for periods in self._fitting(idle, test, share)]
         distinct = {tuple(periods.values()): periods for periods in found}
         for periods in sorted(distinct.values(), key=partial(largest_stretch, self.part)):
-            offsets = self._roomiest(periods)
+            offsets = self._roomiest_offsets(periods)
             if offsets is not None:
                 yield Plan(offsets, periods)
 
@@ -100,11 +98,11 @@ class PeriodCandidates:
                 (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),
                 Fraction(0),
             )
-            for level in levels_of(self.part, self.levels)
+            for level in means_of(self.part, self.mean_weights)
         )
 
     def _at_bases(self, idle: float, budget: Budget) -> Iterator[Periods]:
-        """Yield distinct periods, of which each base gives one to every job."""
+        """Yield distinct periods of all jobs, by base."""
         shortest = {
             job.name: job.period + math.ceil(idle * deviation(job)) for job in self.part.jobs
         }
@@ -117,7 +115,9 @@ class PeriodCandidates:
             periods = {}
             for name, slots in shortest.items():
                 multiples = range(-(-slots // base) * base, self.longest[name] + 1, base)
-                suitable = (each for each in multiples if not (self.hyperperiod or 0) % each)
+                suitable = (
+                    multiple for multiple in multiples if not (self.hyperperiod or 0) % multiple
+                )
                 period = next(suitable, None)
                 if period is None:
                     break
@@ -127,11 +127,11 @@ class PeriodCandidates:
                     known.add(key)
                     yield periods
 
-    def _fitting(self, idle: float, decider: FeasibilityTest, budget: Budget) -> Iterable[Periods]:
+    def _fitting(self, idle: float, test: FeasibilityTest, budget: Budget) -> Iterable[Periods]:
         """Return periods at which all jobs fit, of less and less cost and more and more stretch.
 
-        First with bursts that grow by the cushion alone, then with those that grow by `idle`. The
-        decider, which is quick, says where jobs do not fit with the cushion.
+        Periods for bursts that grow by the cushion come first, then for those that grow by `idle`.
+        A short test drops periods at which jobs do not fit with the cushion.
         """
         found: dict[float, list[Periods]] = {0.0: [], idle: []}
         lowest: dict[float, tuple[Fraction, ...]] = {}
@@ -140,16 +140,16 @@ class PeriodCandidates:
             for periods in self._at_bases(idle, budget)
         )
         for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):
-            growths = [each for each in found if each not in lowest or cost < lowest[each]]
-            if growths and self.short(periods) and decider.decide(periods).offsets is not None:
+            growths = [growth for growth in found if growth not in lowest or cost < lowest[growth]]
+            if growths and self.short(periods) and test.decide(periods).offsets is not None:
                 for growth in growths:
                     if not growth or self._offsets(periods, growth, budget) is not None:
                         lowest[growth] = cost
                         found[growth].append(periods)
         return chain(*found.values())
 
-    def _roomiest(self, periods: Periods) -> Mapping[str, int] | None:
-        """Return offsets at which bursts may grow by as much as can be, each with its deviation."""
+    def _roomiest_offsets(self, periods: Periods) -> Mapping[str, int] | None:
+        """Return offsets at which bursts can grow most, in proportion to their deviations."""
         offsets = self._offsets(periods, 0.0, self.budget)
         low, high = 0, max(periods.values())
         unit = max(map(deviation, self.part.jobs)) or 1.0
@@ -163,20 +163,20 @@ class PeriodCandidates:
         return offsets
 
     def _offsets(self, periods: Periods, growth: float, budget: Budget) -> Mapping[str, int] | None:
-        """Return offsets at which jobs fit with longer bursts, if a short search knows some.
+        """Return offsets at which jobs fit with extended bursts, if a short search finds some.
 
-        They grow by some standard deviations each, by the cushion at least.
+        Bursts grow by `growth` standard deviations, by the cushion at least.
         """
         part = at_periods(self.part, periods)
         deviations = [deviation(job) for job in self.part.jobs]
         if not any(deviations):
             deviations = [1.0] * len(deviations)
         jobs = tuple(
-            extended(job, max(self.cushion_slots, math.ceil(growth * each)))
-            for job, each in zip(part.jobs, deviations, strict=True)
+            extended(job, max(CUSHION_SLOTS, math.ceil(growth * deviation_slots)))
+            for job, deviation_slots in zip(part.jobs, deviations, strict=True)
         )
-        return self._decider(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
+        return self._short_test(part.replace(jobs=jobs), 0, budget).decide(periods).offsets
 
-    def _decider(self, part: Instance, cushion_slots: int, budget: Budget) -> FeasibilityTest:
-        """Return a decider that gives up after some placements."""
+    def _short_test(self, part: Instance, cushion_slots: int, budget: Budget) -> FeasibilityTest:
+        """Return a test that gives up after some placements."""
         return FeasibilityTest(FeasibilityProblem(part, cushion_slots, budget), quick=True)

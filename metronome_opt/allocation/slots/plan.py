@@ -1,4 +1,4 @@
-"""Plan: offsets of all jobs, and the distance of slots of gated jobs."""
+"""Plan: offsets of all jobs, and the periods of gated jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PER_MS = 1000  # microseconds
 
 @dataclass(frozen=True)
 class Plan:
-    """Offsets and slots of gated jobs, and first bursts of the others.
+    """Offsets of all jobs, periods of gated jobs, and traffic classes.
 
     Attributes
     ----------
     offsets
-        Of all jobs, in slots; a job that is not gated begins there and runs freely.
+        Offsets of all jobs, in slots; an ungated job begins there.
     periods
-        From one slot of a gated job to its next, by name. Jobs that are not named run freely.
+        Slots from one window of a gated job to its next, by name. Other jobs are ungated.
     classes
         The traffic class of a job, by name; 0, the lowest one, if it is not named.
     """
@@ -45,10 +45,10 @@ class Plan:
 
     def in_classes(self, classes: Mapping[str, int]) -> Plan:
         """Return the plan with other traffic classes."""
-        return replace(self, classes={name: each for name, each in classes.items() if each})
+        return replace(self, classes={name: number for name, number in classes.items() if number})
 
     def joined(self, other: Plan) -> Plan:
-        """Return the plan with what another one says of its jobs."""
+        """Return the plan joined with that of other jobs."""
         return Plan(
             {**self.offsets, **other.offsets},
             {**self.periods, **other.periods},

@@ -1,12 +1,12 @@
-"""Search for a plan: which jobs are gated, in which slots, and which class each job is in.
+"""Search for a plan: which jobs are gated, in which slots, and in which class each job is.
 
-Jobs that share no link that could be overloaded do not slow one another down, so each group that
-does is treated by itself. The candidates are that no job is gated; all jobs in slots, at periods
-that suit one another; a part of the jobs in slots; traffic classes by several orders, where links
-serve several; and both. `PlanEvaluator` chooses: first among all candidates, in replications of
-some length, then between the few that were the best at some time and no job gated, in longer ones
-that no search has seen, since without idle time gated jobs become late little by little. A
-candidate has to be surely better than the best before it.
+Only jobs on a link that could be overloaded slow one another down, so each group of them is planned
+by itself. The candidates are that no job is gated; all jobs, at periods with common divisors; a
+part of the jobs; traffic classes by several orders, where links serve several; and both.
+`PlanEvaluator` chooses: first among all candidates, in replications of some length, then between
+the few that were the best at some time and no job gated, in longer ones that no search has seen,
+since without idle time gated jobs become late little by little. A candidate has to be surely better
+than the best before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from metronome_opt.allocation.slots.local_search import Moves
 
 _MAX_HYPERPERIOD_SLOTS = 20_000
-_VALUES = 3  # of all simulations that there has to be time for
+_MIN_VALUES = 3  # simulations of a plan that there has to be time for
 _LAST_VALUES = 8  # that are evaluated once the time of the search is over
 _STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
@@ -44,10 +44,10 @@ PERIODS = 100
 """Of the longest job, for which a replication lasts."""
 DECISION_EVENTS = 1_000_000
 """Events in the search for a plan that jobs wait for: about two seconds."""
-_LONG, _LONG_ALL = 400, 8_000  # the same of replications that decide at last, and times jobs
-_GLANCE_PERIODS = 25
-_LAST = 8  # plans of a local search that are offered
-_SEARCHING, _GLANCING, _CONFIRMING = 0, 50_000, 100_000  # first seeds
+_LONG, _LONG_ALL = 400, 8_000  # periods of replications that decide at last, and times jobs
+_SHORT_PERIODS = 25
+_MAX_OFFERED = 8  # plans of a local search, the last ones
+_SEARCHING, _SCREENING, _CONFIRMING = 0, 50_000, 100_000  # first seeds
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,6 @@ class SlotSearchOptions:
     stretch_limit
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
-    cushion_slots
-        Slots added to bursts of gated jobs; 0 for one at least, and what simulations say.
     threads, network, patterns, classes_kept, lives_ms
         As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
@@ -69,7 +67,7 @@ class SlotSearchOptions:
         A plan to try first.
     base
         The plan that losses are relative to; no job gated if None.
-    levels
+    mean_weights
         Weights in the means that are minimised, one after the other; None for the weights of the
         jobs, in one mean.
     max_loss
@@ -84,13 +82,12 @@ class SlotSearchOptions:
     """
 
     stretch_limit: Fraction | None = None
-    cushion_slots: int = 0
     threads: int = 1
     network: str | None = None
     hyperperiod: int | None = None
     start: Plan | None = None
     base: Plan | None = None
-    levels: MeanWeights | None = None
+    mean_weights: MeanWeights | None = None
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
@@ -98,11 +95,6 @@ class SlotSearchOptions:
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
-
-    @property
-    def cushion(self) -> int:
-        """Slots added to bursts of gated jobs at least."""
-        return self.cushion_slots or 1
 
     def evaluator(
         self,
@@ -122,7 +114,7 @@ class SlotSearchOptions:
             network=self.network,
             threads=self.threads,
             periods=periods,
-            levels=self._levels(instance),
+            mean_weights=self._mean_weights(instance),
             lives_ms=self.lives_ms,
             patterns=self.patterns,
             classes=self.classes_kept,
@@ -137,14 +129,14 @@ class SlotSearchOptions:
             budget=budget,
         )
 
-    def _levels(self, instance: Instance) -> MeanWeights | None:
+    def _mean_weights(self, instance: Instance) -> MeanWeights | None:
         """Return the weights in means; of completions in ms, if jobs leave."""
         if self.lives_ms is None:
-            return self.levels
+            return self.mean_weights
         weighted = any(job.weight for job in instance.jobs)
         return tuple(
             {name: max(1, round(self.lives_ms[name])) * weight for name, weight in level.items()}
-            for level in self.levels
+            for level in self.mean_weights
             or ({job.name: job.weight if weighted else 1 for job in instance.jobs},)
         )
 
@@ -170,7 +162,7 @@ class PlanResult:
 def long_periods(instance: Instance) -> int:
     """Return the periods of the longest job that a replication lasts which decides at last.
 
-    Where there are many jobs, there is no time for hundreds.
+    It decreases with the number of jobs, since there is no time for hundreds.
     """
     return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
@@ -181,7 +173,7 @@ def minimum_time(instance: Instance) -> float:
     simulators = (
         PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)) for part in parts
     )
-    return _VALUES * sum(simulator.events for simulator in simulators) / EVENTS_PER_S
+    return _MIN_VALUES * sum(simulator.events for simulator in simulators) / EVENTS_PER_S
 
 
 Report = Callable[[Fraction], None]
@@ -198,7 +190,7 @@ def find_plan(instance: Instance, options: SlotSearchOptions, budget: Budget) ->
 def search_plan(
     instance: Instance, options: SlotSearchOptions, budget: Budget, report: Report | None = None
 ) -> PlanResult:
-    """Return the same with the slowdowns of all jobs.
+    """Return the plan that `find_plan` returns, with the slowdowns of all jobs.
 
     Parameters
     ----------
@@ -245,7 +237,7 @@ def _by_name(instance: Instance, values: Floats) -> dict[str, float]:
 def groups(instance: Instance) -> Iterator[Instance]:
     """Yield the groups of jobs that share links which could be overloaded, on all their links.
 
-    A job that is more than such a link carries is one by itself.
+    A job that overloads a link by itself is a group, too.
     """
     for part in components(simplify_links(instance).instance):
         if part.links:
@@ -271,7 +263,7 @@ def hyperperiods_fit(
     Parameters
     ----------
     others, periods
-        Of the jobs that do not keep to their own.
+        Periods of the jobs that do not keep their own.
     hyperperiod
         Slots that `periods` have to divide; None for any periods.
     """
@@ -289,7 +281,7 @@ def hyperperiods_fit(
 def _search_group(
     part: Instance, options: SlotSearchOptions, short: Short, budget: Budget
 ) -> Sequence[Plan]:
-    """Return the plans of a group that were the best at some time; in the first none is gated."""
+    """Return the plans of a group that were the best at some time, the first without gates."""
     free = Plan(part.unshifted)
     if len(part.jobs) == 1 or budget.stopped:
         return [free]
@@ -314,7 +306,7 @@ def _search_group(
 
 @dataclass(frozen=True)
 class _GroupSearch:
-    """The plans of a group, all of them surely better than those before."""
+    """The plans of a group, each of which is surely better than the one before."""
 
     part: Instance
     options: SlotSearchOptions
@@ -323,9 +315,9 @@ class _GroupSearch:
     plans: list[Plan]
 
     @cached_property
-    def glance(self) -> PlanEvaluator:
-        """Evaluator of what single changes bring, by short replications."""
-        return self.options.evaluator(self.part, _GLANCING, _GLANCE_PERIODS, Budget())
+    def screening(self) -> PlanEvaluator:
+        """Evaluator of single changes, by short replications."""
+        return self.options.evaluator(self.part, _SCREENING, _SHORT_PERIODS, Budget())
 
     @property
     def _best(self) -> Plan:
@@ -335,7 +327,7 @@ class _GroupSearch:
         most = self.options.max_events
         return (
             budget.stopped
-            or (most is not None and self.evaluator.events + self.glance.events >= most)
+            or (most is not None and self.evaluator.events + self.screening.events >= most)
             or self.evaluator.is_least(self.evaluator.means(self._best))
         )
 
@@ -357,7 +349,7 @@ class _GroupSearch:
         return longest
 
     def try_start(self) -> None:
-        """Take the plan that is given, if it is allowed."""
+        """Offer the plan that is given, if it is allowed."""
         given, longest = self.options.start, self._longest()
         plan = given and given.only(self.part)
         if (
@@ -373,16 +365,15 @@ class _GroupSearch:
         candidates = PeriodCandidates(
             self.part,
             self._longest(),
-            self.options.cushion,
             self.short,
             budget,
             self.options.hyperperiod,
-            self.options.levels,
+            self.options.mean_weights,
         )
         self._offer(list(candidates.plans()))
 
     def gate_some(self, budget: Budget) -> None:
-        """Try what changes of single jobs make of the best plan, at larger and larger stretches."""
+        """Try changes of single jobs of the best plan, at larger and larger stretches."""
         from metronome_opt.allocation.slots.local_search import OtherSlots  # few networks need it
 
         longest, tried = self._longest(), set[object]()
@@ -394,8 +385,7 @@ class _GroupSearch:
                 job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
                 for job in self.part.jobs
             }
-            cushion, slowdowns = self.options.cushion, self.glance.slowdowns
-            moves = OtherSlots(self.part, within, self.short, cushion, slowdowns)
+            moves = OtherSlots(self.part, within, self.short, self.screening.slowdowns)
             if (key := (id(self._best), *within.values())) not in tried:
                 tried.add(key)
                 self._improve(moves, budget)
@@ -403,7 +393,7 @@ class _GroupSearch:
     def classify(self, budget: Budget) -> None:
         """Try traffic classes, with the slots of the best plan and without any.
 
-        First those orders that follow the weights of jobs.
+        Orders that follow the weights of jobs come first.
         """
         if self.options.classes < 2:
             return
@@ -424,8 +414,8 @@ class _GroupSearch:
                 self._improve(partial(other_classes, count), budget)
 
     def _improve(self, moves: Moves, budget: Budget) -> None:
-        """Try what changes of single jobs make of the best plan."""
+        """Try changes of single jobs of the best plan."""
         from metronome_opt.allocation.slots.local_search import improve_plan
 
-        found = improve_plan(self.glance, self._best, partial(self._is_over, budget), moves)
-        self._offer(found[-_LAST:])
+        found = improve_plan(self.screening, self._best, partial(self._is_over, budget), moves)
+        self._offer(found[-_MAX_OFFERED:])

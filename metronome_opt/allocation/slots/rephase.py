@@ -1,10 +1,10 @@
 """New slots for running jobs, if simulated iterations become shorter by them.
 
-Of each connected component of jobs these are simulated: to leave everything as it is; the corrected
-claims where they are; a plan of minimum slowdown, rotated so that jobs wait little for it; and no
-job gated. A later one is taken over an earlier only if iterations become noticeably shorter, with
-the cost of waiting once counted in. No job may become slower than now: gates let go of slots that
-jobs cannot keep, so that little is lost where everything stays. Traffic classes stay as they are.
+For each connected component of jobs four plans are simulated: no change; the corrected claims in
+their slots; a plan of minimum slowdown, rotated so that jobs wait little for it; and no job gated.
+A later plan is taken only if iterations become noticeably shorter by it, with the cost of waiting
+once counted in. No job may become slower than now: gates give up slots that jobs cannot keep, so
+that little is lost without a change. Traffic classes stay as they are.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.verify import evaluate
 
-_CLOSE = 0.005  # jobs that are so close to being alone are left in peace
-_FIRST_SEED = 200_000  # those of the search for plans are others
-_SECONDS = 5.0  # at most, for a plan of minimum slowdown
+_MIN_LOSS = 0.005  # mean loss, above which other plans are tried
+_FIRST_SEED = 200_000  # that no search uses
+_MAX_SECONDS = 5.0  # for a plan of minimum slowdown
 _MAX_NAMED = 3
-_PRICE = Fraction(1, 50)  # moving every job costs 2 to 4 % of an iteration: it pays within 50
-_MAX_ROTATIONS = 64  # of a plan, tried for each job that it may leave in its place
-_MIN_GAIN = Fraction(1, 100)  # of an iteration, with moves paid
+_CHANGE_COST = Fraction(1, 50)  # 2 to 4 % of an iteration to move a job: it pays within 50
+_MAX_ROTATIONS = 64  # of a plan, for each job that may keep its offset
+_MIN_GAIN = Fraction(1, 100)  # of an iteration, costs included
 
 
 class NewSlots(NamedTuple):
@@ -48,9 +48,9 @@ class NewSlots(NamedTuple):
     Attributes
     ----------
     plan
-        Of the jobs that get other slots or a corrected claim; all else stays as it is.
+        Offsets and periods of the jobs that get other slots or a corrected claim.
     why
-        In words, what moves bring, or why no job moves.
+        Text on what the change brings, or why there is none.
     """
 
     plan: Plan
@@ -60,33 +60,33 @@ class NewSlots(NamedTuple):
 def choose_slots(
     before: Instance,
     plan: Plan,
-    right: Instance,
+    measured: Instance,
     corrected: Plan,
     hyperperiod: int,
     concerned: Collection[str],
 ) -> NewSlots:
-    """Choose new slots for the jobs that hang together with some; see the module.
+    """Choose new slots for the jobs of components with some jobs or links; see the module.
 
     Parameters
     ----------
     before, plan
-        The jobs as they are claimed, without idle time, and the plan in force.
-    right, corrected
-        The same with what was measured in place of what was claimed.
+        The jobs as claimed, without idle time, and the plan in force.
+    measured, corrected
+        The jobs as measured, and the plan with corrected claims.
     hyperperiod
         Slots that every period of a gated job has to divide.
     concerned
-        Jobs and links that are decided about.
+        Jobs and links whose components are decided about.
     """
     offsets: dict[str, int] = {}
     periods: dict[str, int] = {}
     why = []
-    for part in components(right):
-        jobs, links = ({each.name for each in every} for every in (part.jobs, part.links))
+    for part in components(measured):
+        jobs, links = ({item.name for item in items} for items in (part.jobs, part.links))
         if concerned and not (jobs | links).isdisjoint(concerned):
             group = _Group(before, plan.only(part), part, corrected.only(part), hyperperiod)
             if group.fits_as_claimed:
-                continue  # how much idle time there really is shows when they run
+                continue  # their idle time is only known once they run
             way = group.choose()
             if group.is_slow:
                 why.append(group.describe(way))
@@ -98,7 +98,7 @@ def choose_slots(
 
 @dataclass(frozen=True)
 class _Group:
-    """Jobs that hang together, and what they may do."""
+    """A component of jobs, and their possible plans."""
 
     before: Instance
     plan: Plan
@@ -108,7 +108,7 @@ class _Group:
 
     @cached_property
     def _instance(self) -> Instance:
-        """The jobs as they would run alone, with any period that divides the hyperperiod."""
+        """The jobs as they would run by themselves, at any period that divides the hyperperiod."""
         jobs = tuple(
             job.model_copy(
                 update={"current_offset": None, "max_stretch": self.hyperperiod - job.period}
@@ -131,7 +131,7 @@ class _Group:
             change_costs=self._change_costs,
         )
 
-    # ------------------------------------------------------------------ what they may do
+    # ------------------------------------------------------------------ plans
 
     @cached_property
     def stay(self) -> Plan:
@@ -147,22 +147,22 @@ class _Group:
         return Plan(self._instance.unshifted)
 
     def _others(self) -> Iterator[Plan]:
-        """Yield other plans: one of minimum slowdown, and none."""
+        """Yield other plans: one of minimum slowdown, and one with no job gated."""
         options = SlotSearchOptions(
             hyperperiod=self.hyperperiod,
             base=self.stay,
             classes_kept=self.plan.classes,
             max_events=DECISION_EVENTS,
         )
-        best = find_plan(self._instance, options, Budget(_SECONDS))
+        best = find_plan(self._instance, options, Budget(_MAX_SECONDS))
         if best.periods:
             yield self._near(best)
         yield self._free
 
     def _near(self, plan: Plan) -> Plan:
-        """Return a plan rotated such that waiting for it is cheapest."""
+        """Return a plan rotated so that waiting for it costs least."""
         kept = list(plan.periods)
-        ways = rotated(
+        ways = rotate(
             list(plan.periods.values()),
             [self.corrected.offsets[name] % plan.periods[name] for name in kept],
             [plan.offsets[name] for name in kept],
@@ -171,23 +171,23 @@ class _Group:
             Plan({**plan.offsets, **dict(zip(kept, way, strict=True))}, plan.periods)
             for way in ways
         )
-        return min(plans, key=self._moves)
+        return min(plans, key=self._total_wait)
 
-    # ------------------------------------------------------------------ what it is worth
+    # ------------------------------------------------------------------ choice
 
     def choose(self) -> Plan:
-        """Return the best plan."""
+        """Return the plan that is chosen."""
         chosen, evaluator = self.corrected, self._evaluator
-        if not evaluator.is_harmless(chosen):
+        if not evaluator.is_within_loss(chosen):
             chosen = self.stay
         chosen = evaluator.best(chosen, [self.stay], _MIN_GAIN)
-        if self._value(chosen) > evaluator.simulator.least[0] + _CLOSE:
+        if self._value(chosen) > evaluator.simulator.least[0] + _MIN_LOSS:
             chosen = evaluator.best(chosen, list(self._others()), _MIN_GAIN)
         return chosen
 
     @property
     def fits_as_claimed(self) -> bool:
-        """True if all fit, no period is longer than needed, and jobs run as claimed."""
+        """Whether all jobs fit, no period is longer than needed, and jobs run as claimed."""
         for job in self.part.jobs:
             claimed, period = self.before.job(job.name), self.plan.periods.get(job.name)
             if (
@@ -200,7 +200,7 @@ class _Group:
 
     @cached_property
     def _fits(self) -> bool:
-        """True if the jobs that keep slots fit, with corrected claims."""
+        """Whether the gated jobs fit, with corrected claims."""
         periods = self.corrected.periods
         kept = [job for job in self._instance.jobs if job.name in periods]
         if not kept:
@@ -212,21 +212,21 @@ class _Group:
 
     @property
     def is_slow(self) -> bool:
-        """True if present iterations are noticeably longer than alone."""
-        return self._value(self.stay) > self._evaluator.simulator.least[0] + _CLOSE
+        """Whether present iterations are noticeably longer than isolated ones."""
+        return self._value(self.stay) > self._evaluator.simulator.least[0] + _MIN_LOSS
 
     def _value(self, plan: Plan) -> float:
         return self._evaluator.means(plan)[0]
 
-    def _moves(self, plan: Plan) -> Fraction:
-        """Return the sum of what it costs each job to wait once, as a share of an iteration."""
+    def _total_wait(self, plan: Plan) -> Fraction:
+        """Return the sum of the waits of all jobs for a plan, in iterations."""
         return sum(self._waits(plan), Fraction(0))
 
     def _change_costs(self, plan: Plan) -> Floats:
-        return float(_PRICE) * np.array([float(each) for each in self._waits(plan)])
+        return float(_CHANGE_COST) * np.array([float(wait) for wait in self._waits(plan)])
 
     def _waits(self, plan: Plan) -> list[Fraction]:
-        """Return for each job the iterations that it stands still to change to a plan."""
+        """Return for each job the iterations that it waits to change to a plan."""
         waits = []
         for job in self._instance.jobs:
             period = plan.periods.get(job.name)
@@ -235,17 +235,17 @@ class _Group:
                 moved = plan.offsets[job.name] - self.corrected.offsets[job.name]
                 wait = Fraction(moved % period, period)
                 if job.name not in self.corrected.periods:
-                    wait = Fraction(1, 2)  # where it is is not known
+                    wait = Fraction(1, 2)  # its offset is not known
             waits.append((1 + wait) * bool(wait))
         return waits
 
     def describe(self, plan: Plan) -> str:
-        """Return in words what the jobs lose as things are, and with a plan."""
+        """Return a text on the loss of the jobs now and by a plan."""
         names = [job.name for job in self._instance.jobs]
         listed = ", ".join(names[:_MAX_NAMED])
         if len(names) > _MAX_NAMED:
             listed += f" and {len(names) - _MAX_NAMED} more"
-        now, then = (100 * (self._value(each) - 1) for each in (self.stay, plan))
+        now, then = (100 * (self._value(of) - 1) for of in (self.stay, plan))
         lost = f"iterations of {listed} take {now:.1f} % longer than alone"
         if plan is self.stay or plan is self.corrected:
             return f"{lost}, and no other slots gain enough"
@@ -254,10 +254,10 @@ class _Group:
         return f"{lost}, {then:.1f} % in the new slots"
 
 
-def rotated(
+def rotate(
     periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield offsets rotated all together, such that one job or another is where it is now."""
+    """Yield offsets with all jobs shifted by the same slots, so that one of them keeps its own."""
     whole = math.lcm(*periods)
     shifts: dict[int, None] = {}
     for job, period in enumerate(periods):

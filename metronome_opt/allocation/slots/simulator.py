@@ -1,8 +1,8 @@
 """Simulation of plans: iteration times of the jobs of an instance.
 
-Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. A job that is
-not gated begins anywhere in its period: where bursts of free jobs fall is not known, and where
-their computing times hardly vary they stay there for hundreds of iterations.
+Computing times vary by the jitter of each job, and clocks of gated jobs are wrong. An ungated job
+begins anywhere in its period: the times of its bursts are not known, and with little jitter they
+stay for hundreds of iterations.
 """
 
 from __future__ import annotations
@@ -41,29 +41,31 @@ _CLOCK_MS = 1.0
 FIRST_CUSHION = 0.02
 """The share of its period by which a job may be late for its first slot and yet take it."""
 
-_MIN_ITERATIONS = 5  # of a job that leaves, in a simulation
+_MIN_ITERATIONS = 5  # of a job that leaves
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
-def levels_of(part: Instance, levels: MeanWeights | None = None) -> MeanWeights:
+def means_of(part: Instance, mean_weights: MeanWeights | None = None) -> MeanWeights:
     """Return the weights in means that concern jobs of a part; their own if there are no others.
 
     All are 1 if all are 0.
     """
     names = [job.name for job in part.jobs]
-    given = levels or ({job.name: job.weight for job in part.jobs},)
+    given = mean_weights or ({job.name: job.weight for job in part.jobs},)
     concerned = tuple({name: level[name] for name in names} for level in given)
     kept = tuple(level for level in concerned if any(level.values()))
     return kept or (dict.fromkeys(names, 1),)
 
 
-def mean_weights(instance: Instance, levels: MeanWeights | None = None) -> Floats:
+def weight_rows(instance: Instance, mean_weights: MeanWeights | None = None) -> Floats:
     """Return the coefficients of a job's time over its period in means, shape (means, jobs).
 
     A slowdown is a multiple of the best period that the job can have, not of that at its place.
     """
     own = np.array([float(instance.over_best(job)) for job in instance.jobs])
-    rows = [[float(weight) for weight in level.values()] for level in levels_of(instance, levels)]
+    rows = [
+        [float(weight) for weight in level.values()] for level in means_of(instance, mean_weights)
+    ]
     return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
 
 
@@ -73,7 +75,7 @@ class PlanSimulator:
     Parameters
     ----------
     seeds
-        One replication each.
+        Seeds, one for each replication.
     network
         How links are shared; with ``gated``, gated jobs are served before others. None: as in the
         instance.
@@ -83,24 +85,24 @@ class PlanSimulator:
         Length of a replication after the warm-up, in periods of the longest job.
     threads
         Threads for the replications.
-    levels
+    mean_weights
         Weights in the means of slowdowns that count; those of the jobs if None.
     lives_ms
         How long each job still runs at its best iteration, by name, in ms: jobs leave in that
         order, and a replication lasts until all have left, without a warm-up. It is shortened in
         proportion to `periods`. None: no job leaves.
     patterns
-        Iterations by name, of jobs whose exact ones are known; in slots they are rounded.
+        Exact iterations by name; those of the instance are rounded to slots.
     classes
-        The traffic class of jobs for which a plan names none, by name; 0 if it is not here either.
+        The traffic class of jobs for which a plan names none, by name; otherwise 0.
     starts_in_slots
-        Whether gated jobs begin in their slots; otherwise they begin anywhere, and are told their
-        slots a period of the longest job later.
+        Whether gated jobs begin in their slots; otherwise they begin anywhere, and get their slots
+        a period of the longest job later.
 
     Attributes
     ----------
     weights
-        As of `mean_weights`.
+        As of `weight_rows`.
     least
         The means if no job is slower than its period.
     """
@@ -114,7 +116,7 @@ class PlanSimulator:
         jitter_factor: float = 1.0,
         periods: int = PERIODS,
         threads: int = 1,
-        levels: MeanWeights | None = None,
+        mean_weights: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
         patterns: Mapping[str, IterationProfile] | None = None,
         classes: Mapping[str, int] | None = None,
@@ -128,7 +130,7 @@ class PlanSimulator:
         self._own, longest = own, float(own.max())
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         exact, self._classes = patterns or {}, classes or {}
-        self._runners = [
+        self._jobs = [
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
             for r in EngineJob.of_instance(instance)
         ]
@@ -138,12 +140,12 @@ class PlanSimulator:
             lives *= min(1.0, periods * longest / lives.max())
             best = own / [float(instance.over_best(job)) for job in instance.jobs]
             counts = np.maximum(_MIN_ITERATIONS, np.rint(lives / best)).astype(int)
-            self._runners = [
+            self._jobs = [
                 replace(runner, iterations=count)
-                for runner, count in zip(self._runners, counts.tolist(), strict=True)
+                for runner, count in zip(self._jobs, counts.tolist(), strict=True)
             ]
             self._warm, self._horizon = 0.0, _MAX_SLOWDOWN * float((counts * own).max())
-        self.weights = mean_weights(instance, levels)
+        self.weights = weight_rows(instance, mean_weights)
         self.least: Values = tuple(self.weights.sum(axis=1).tolist())
 
     @property
@@ -152,7 +154,7 @@ class PlanSimulator:
         bursts = np.array([len(job.phases) for job in self.instance.jobs])
         counts = self._horizon / self._own
         if self._leave:
-            counts = np.array([runner.iterations or 0 for runner in self._runners])
+            counts = np.array([runner.iterations or 0 for runner in self._jobs])
         return float(2 * len(self.seeds) * (counts * bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
@@ -163,7 +165,7 @@ class PlanSimulator:
         return np.asarray(self.replicate(plan).mean(axis=0))
 
     def replicate(self, plan: Plan) -> Floats:
-        """Return these means for each seed, shape (seeds, jobs).
+        """Return the mean iteration time over its period for each seed, shape (seeds, jobs).
 
         A job that does not end an iteration within the replication takes as long as that.
         """
@@ -193,7 +195,7 @@ class PlanSimulator:
         engine = self._start(plan, seed)
         engine.run(self._warm)
         earlier, gone = engine.iteration_totals()
-        for _ in self._runners:  # until all have left, if they do
+        for _ in self._jobs:  # until all have left, if they do
             if engine.run(self._horizon) is None:
                 break
         spent, count = engine.iteration_totals()
@@ -203,21 +205,21 @@ class PlanSimulator:
     def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
         classes, sharing = {**self._classes, **plan.classes}, self.network
-        runners = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._runners]
+        jobs = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._jobs]
         if sharing == "gated":
-            gated = (runner.name in plan.periods for runner in runners)
-            runners = [replace(r, weight=int(g)) for r, g in zip(runners, gated, strict=True)]
+            gated = (runner.name in plan.periods for runner in jobs)
+            jobs = [replace(r, weight=int(g)) for r, g in zip(jobs, gated, strict=True)]
             sharing = "strict"
         engine = Engine(
             self._capacities,
-            runners,
+            jobs,
             sharing=cast("Sharing", sharing),
             seed=seed,
             watched=watched,
         )
         draw = np.random.default_rng(seed)
-        wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(runners))
-        phases = draw.uniform(0.0, 1.0, len(runners))
+        wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(jobs))
+        phases = draw.uniform(0.0, 1.0, len(jobs))
         slots: list[tuple[int, float, WindowSchedule]] = []
         for index, job in enumerate(self.instance.jobs):
             slot, at = None, float(plan.offsets[job.name] * slot_ms)
@@ -230,13 +232,13 @@ class PlanSimulator:
                     tolerance_ms=FIRST_CUSHION * period_ms,
                     bursts_ms=tuple(bursts),
                 )
-            if runners[index].pattern.jitter and not (slot and self._starts_in_slots):
+            if jobs[index].pattern.jitter and not (slot and self._starts_in_slots):
                 if slot is not None:
                     slots.append((index, at, slot))
                     slot = None
                 at += phases[index] * self._own[index]
             engine.start_job(index, job.links, at=at, windows=slot)
-        if slots:  # jobs run when they are told their slots
+        if slots:  # jobs run before they get their slots
             engine.run(float(self._own.max()))
         for index, at, slot in slots:
             ready = engine.earliest_start(index)

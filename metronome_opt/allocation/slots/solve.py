@@ -26,7 +26,6 @@ from metronome_opt.problem.objectives import (
     SLOWDOWN,
     STRICT,
     MeanWeights,
-    simulated_levels,
 )
 from metronome_opt.problem.result import Level, ProgressEvent, Result, SimulatedTimes, StopReason
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
@@ -46,12 +45,12 @@ def solve_slowdown(
     *,
     stretch_limit: Fraction | None = None,
     network: str | None = None,
-    cushion_slots: int = 0,
     hyperperiod: int | None = None,
     max_loss: Fraction | None = MAX_LOSS,
     names: Sequence[str] = (SLOWDOWN,),
-    levels: MeanWeights | None = None,
+    mean_weights: MeanWeights,
     only: Plan | None = None,
+    found: PlanResult | None = None,
     lives_ms: Mapping[str, float] | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
@@ -62,13 +61,16 @@ def solve_slowdown(
         Slots that periods of gated jobs have to divide; None for any periods.
     names
         Objectives that `are_simulated`.
-    levels
-        Weights in the means that are minimised instead of those of the objectives.
+    mean_weights
+        Weights in the means that are minimised.
     only
         A plan that groups of jobs follow or not; None for a search.
+    found
+        What a search for a plan of the slowdown has found before, which is stated; a search for
+        completion begins with it.
     lives_ms
         How long jobs run at their best iterations, for completion; None for other objectives.
-    arguments, stretch_limit, network, cushion_slots, max_loss
+    arguments, stretch_limit, network, max_loss
         As of `metronome_opt.solve`.
 
     Returns
@@ -77,25 +79,24 @@ def solve_slowdown(
         Its schedule says which jobs are gated, and what iteration time is expected of each. Without
         enough time to simulate the slowdown is not known.
     """
-    instance, start, budget = arguments.instance, arguments.start, arguments.budget
-    weights = {job.name: job.weight for job in instance.jobs}
+    instance, budget = arguments.instance, arguments.budget
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
-        cushion_slots=cushion_slots,
         threads=arguments.workers,
         network=network,
-        start=only if start is None else Plan.of(instance, start),
+        start=found.plan if found else only,
         hyperperiod=hyperperiod,
         max_loss=max_loss,
-        levels=levels or simulated_levels(names, weights),
+        mean_weights=mean_weights,
         classes=instance.traffic_classes if only is None else 1,
         tries_start_only=only is not None,
         lives_ms=lives_ms,
     )
     bound = slowdown_bound(instance, until_jobs_leave=lives_ms is not None)
+    is_known = found is not None and lives_ms is None
     minimum = minimum_time(instance)
-    if budget.remaining is not None and budget.remaining < minimum:
-        return _not_simulated(arguments, options, bound, math.ceil(minimum))
+    if not is_known and budget.remaining is not None and budget.remaining < minimum:
+        return _not_simulated(arguments, bound, math.ceil(minimum))
     trajectory: list[ProgressEvent] = []
 
     def report(slowdown: Fraction) -> None:
@@ -104,16 +105,18 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    outcome = search_plan(instance, options, budget, report)
+    if found is not None and is_known:
+        outcome = found
+        report(mean_slowdown(instance, expected_ms(instance, found.plan, found.slowdowns)))
+    else:
+        outcome = search_plan(instance, options, budget, report)
     return _simulated(arguments, outcome, options, bound, trajectory, names)
 
 
-def _not_simulated(
-    arguments: Arguments, options: SlotSearchOptions, bound: Bound, enough_s: int
-) -> Result:
-    """Return the jobs unshifted: what was not simulated gates no job."""
-    instance, slots = arguments.instance, options.cushion_slots
-    evaluation, unknown = _evaluate(instance, Plan(instance.unshifted), slots, None)
+def _not_simulated(arguments: Arguments, bound: Bound, enough_s: int) -> Result:
+    """Return the jobs unshifted: no job is gated without a simulation."""
+    instance = arguments.instance
+    evaluation, unknown = _evaluate(instance, Plan(instance.unshifted), None)
     schedule = make_schedule(
         arguments,
         instance.unshifted,
@@ -123,7 +126,6 @@ def _not_simulated(
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
         proved=False,
-        cushion_slots=slots,
         gated=dict.fromkeys(instance.unshifted, False),
     )
     return Result(
@@ -140,21 +142,19 @@ def _not_simulated(
 
 
 def _evaluate(
-    instance: Instance, plan: Plan, cushion_slots: int, stretch_limit: Fraction | None
+    instance: Instance, plan: Plan, stretch_limit: Fraction | None
 ) -> tuple[Evaluation | None, list[str]]:
     """Return the other objectives; None with a note if a hyperperiod is too long for them."""
     stretch = plan.stretch(instance)
     if links := instance.long_hyperperiods(stretch):
         beyond = f"link {min(links)} is above the limit of {instance.hyperperiod_limit} slots"
         return None, [f"contention and latency are not known: the hyperperiod of {beyond}"]
-    return evaluate(
-        instance, plan.offsets, stretch, cushion_slots=cushion_slots, stretch_limit=stretch_limit
-    ), []
+    return evaluate(instance, plan.offsets, stretch, stretch_limit=stretch_limit), []
 
 
 @cache
 def warm_up_engine() -> None:
-    """Load, or compile, the kernels that two bursts that meet need; no time limit counts that."""
+    """Load, or compile, the kernels that two jobs on a link need; no time limit counts that."""
     three = warm_up_instance()
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
 
@@ -177,7 +177,7 @@ def _simulated(
         ),
         default=None,
     )
-    evaluation, unknown = _evaluate(instance, plan, options.cushion_slots, limit)
+    evaluation, unknown = _evaluate(instance, plan, limit)
     times = expected_ms(instance, plan, outcome.slowdowns)
     value = mean_slowdown(instance, times)
     proved = value == bound.value and not outcome.simulated
@@ -190,11 +190,10 @@ def _simulated(
             DELAY: delay(instance, times),
             **(evaluation.objectives if evaluation else {}),
         },
-        min(bound.value, value),  # in finite plays chance may bring the value below the bound
+        min(bound.value, value),  # chance may bring the value below the bound
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
         proved=proved,
-        cushion_slots=options.cushion_slots,
         gated={job.name: job.name in plan.periods for job in instance.jobs},
         classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
         if instance.traffic_classes > 1
@@ -243,12 +242,12 @@ def _robustness(
             network=options.network,
             jitter_factor=factor,
             threads=options.threads,
-            levels=options.levels,
+            mean_weights=options.mean_weights,
         )
         enough = budget.remaining is None or budget.remaining > 2 * simulator.events / EVENTS_PER_S
         if not enough or factor * largest > _MAX_JITTER:
             break
-        gated, ungated = (simulator.value(simulator.slowdowns(each)) for each in (plan, free))
+        gated, ungated = (simulator.value(simulator.slowdowns(tried)) for tried in (plan, free))
         if gated >= ungated:
             text = f"this pays up to {pays:g} times the stated jitter; at {factor:g} times the "
             return [f"{text}slowdown is {gated:.4f}, with no job gated {ungated:.4f}"]
@@ -257,7 +256,7 @@ def _robustness(
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
-    """Return the mean slowdown of the jobs of each weight as text, that of the heaviest first."""
+    """Return the mean slowdowns of the jobs of each weight as text, the highest weight first."""
     texts = []
     for weight in sorted({job.weight for job in instance.jobs}, reverse=True):
         jobs = tuple(job for job in instance.jobs if job.weight == weight)

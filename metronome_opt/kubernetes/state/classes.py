@@ -52,7 +52,7 @@ def in_class(state: ClusterState, claim: Reservation, placement: Placement) -> R
 
     by_distance = sorted(range(count), key=lambda number: abs(number - middle))
     plans = [plan.in_classes({**plan.classes, claim.job: number}) for number in by_distance]
-    best = next(filter(evaluator.is_harmless, plans), plans[0])
+    best = next(filter(evaluator.is_within_loss, plans), plans[0])
     for _, some in groupby(sorted(plans, key=breaks_order), key=breaks_order):
         best = evaluator.best(best, list(some))
     return claim.model_copy(update={"traffic_class": best.classes.get(claim.job, 0)})

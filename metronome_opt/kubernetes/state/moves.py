@@ -8,6 +8,7 @@ from functools import partial
 
 from metronome_opt.allocation import migrations
 from metronome_opt.allocation.migrations import Migration
+from metronome_opt.allocation.paths import reroute_jobs
 from metronome_opt.kubernetes.state.placement import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
@@ -44,7 +45,7 @@ def reroute(state: ClusterState, now_s: float) -> bool:
     if state.cluster.routing != "chosen":
         return False
     occupancy = occupancy_of(state, now_s)
-    changed = occupancy.rerouted(list(occupancy.placed))
+    changed = reroute_jobs(occupancy, list(occupancy.placed))
     there = apply_migrations(
         state, {}, {job: placement.paths for job, placement in changed.items()}
     )

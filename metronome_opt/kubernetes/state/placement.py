@@ -15,9 +15,8 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from metronome_opt.allocation.admission import AdmissionDecision, QueuedJob, decide_admissions
-from metronome_opt.allocation.candidates import FreeResources
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
@@ -36,9 +35,6 @@ from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
 from metronome_opt.solvers.kernels.compiled_instance import Ints
-
-meetings = cache(PairLosses)
-"""Slowdowns of pairs of jobs by network, kept from one decision to the next."""
 
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
@@ -175,7 +171,7 @@ def place_job(
     if placement is None or decision.start is None:
         lengths = (_left_ms(state, claim, now_s) for claim in state.claims.values())
         return wait_of(state, gang, decision, known=None not in lengths)
-    delays = dict(decision.start.delays)
+    delays = dict(decision.start.losses)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
     best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
@@ -191,11 +187,11 @@ def place_job(
 
 def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     """Return the jobs of a state as allocation sees them, on links as they are."""
-    room = FreeResources(_present(state), state.free - state.others, state.up)
-    placed = [
-        PlacedJob(
+    resources = CandidatePlacements(_present(state), state.free - state.others, state.up)
+    running = (
+        (
             _demand(state, claim.gang, _left_ms(state, claim, now_s)),
-            room.on_links(
+            resources.on_links(
                 claim.nodes,
                 claim.gang.allreduce,
                 claim.gang.each.gpus,
@@ -203,12 +199,8 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
             ),
         )
         for claim in state.claims.values()
-    ]
-    return Occupancy(
-        room,
-        placed,
-        meetings(state.cluster.network, classes=state.cluster.traffic_classes),
     )
+    return Occupancy.of_running(resources, running, classes=state.cluster.traffic_classes)
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
@@ -225,7 +217,7 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
         slots_ms = float(claim.iteration * state.cluster.slot_ms)
         if name not in kept:
             each = occupancy.remove(name)
-            mine = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
+            mine = occupancy.start(each.job, each.placement).losses.get(name, 0.0)
             occupancy.add(each)
             alone_ms = each.job.traffic(each.placement.transport).alone_ms
             iteration_ms = each.job.best_ms * (1 + mine)
@@ -289,7 +281,7 @@ def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequ
     return JobRequest(
         name=gang.name,
         tasks=gang.tasks,
-        each=gang.each,
+        task_resources=gang.each,
         traffic=traffic,
         best_ms=best_ms,
         algorithm=gang.allreduce,

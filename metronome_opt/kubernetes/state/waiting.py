@@ -50,7 +50,7 @@ def wait_of(
     until = _until(decision, known=known)
     if decision.now is None:
         return WaitDecision(why_not(state, gang), False, until)
-    delays = dict(decision.now.delays)
+    delays = dict(decision.now.losses)
     mine = delays.pop(gang.name, 0.0)
     worst = sorted(delays.items(), key=lambda each: -each[1])
     slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > NOTICED]

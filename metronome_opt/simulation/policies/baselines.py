@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.allocation.candidates import network_cost
-from metronome_opt.allocation.occupancy import Occupancy, PlacedJob
-from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.paths import place_on_nodes, reroute_jobs, route
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.scenario.cluster import Routing
@@ -42,7 +42,6 @@ class Policy:
     contends = True
     growth: Growth | None = None
     routing: Routing | None = None
-    _meetings: PairLosses | None = None
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -66,21 +65,21 @@ class Policy:
     def routed(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
         """Return a placement with chosen paths, where paths can be chosen."""
         is_chosen = state.room.cluster.routing == "chosen"
-        return self.occupancy(state).routed(job.demand, placement) if is_chosen else placement
+        return route(self.occupancy(state), job.demand, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
         """Return placements of a job, with paths."""
         found = state.room.candidates(job.demand, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
-            found = [occupancy.routed(job.demand, placement) for placement in found]
+            found = [route(occupancy, job.demand, placement) for placement in found]
         return found
 
     def at_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
         """Return the placement of a job where the scenario says, with paths."""
         if state.room.cluster.spines == 1:
             return state.room.placement(nodes, job.demand)
-        return self.occupancy(state).at_nodes(job.demand, nodes, job.spec.paths)
+        return place_on_nodes(self.occupancy(state), job.demand, nodes, job.spec.paths)
 
     def reroutes(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
         """Return other paths for flows of jobs, by name, now that jobs on some links changed."""
@@ -92,17 +91,15 @@ class Policy:
         there = {index: None for link in near for index in state.users.get(link, ())}
         jobs = (state.running[index].job for index in there)
         free = [job.name for job in jobs if job.spec.paths is None]
-        return self.occupancy(state).rerouted(free)
+        return reroute_jobs(self.occupancy(state), free)
 
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
-        if self._meetings is None:
-            self._meetings = PairLosses(state.sharing)
-        placed = [
-            PlacedJob(replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+        running = (
+            (replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
             for index, each in state.running.items()
-        ]
-        return Occupancy(state.room, placed, self._meetings)
+        )
+        return Occupancy.of_running(state.room, running, state.sharing)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""

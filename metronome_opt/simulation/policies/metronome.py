@@ -14,8 +14,7 @@ from pydantic import Field
 
 from metronome_opt.allocation.admission import QueuedJob, decide_admissions
 from metronome_opt.allocation.migrations import choose_migrations
-from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy, PlacedJob
-from metronome_opt.allocation.pair_losses import PairLosses
+from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
@@ -138,16 +137,17 @@ class Metronome(Policy):
 
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
-        if self._meetings is None:
-            self._meetings = PairLosses(
-                self._network or state.sharing, classes=state.room.cluster.traffic_classes
-            )
-        placed = [
-            PlacedJob(self._demand(each.job, state.left_ms(index)), each.placement)
+        running = (
+            (self._demand(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
-        ]
-        candidates = CANDIDATES if self._places else 1
-        return Occupancy(state.room, placed, self._meetings, candidates)
+        )
+        return Occupancy.of_running(
+            state.room,
+            running,
+            self._network or state.sharing,
+            classes=state.room.cluster.traffic_classes,
+            candidates=CANDIDATES if self._places else 1,
+        )
 
     def _demand(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
         """Return a job as it is known, with its remaining time; all of it if None."""
@@ -215,7 +215,7 @@ class Metronome(Policy):
         evaluator = options.evaluator(
             group.instance, _FIRST_SEED, PERIODS, Budget(), group.change_costs
         )
-        if not evaluator.is_harmless(present):
+        if not evaluator.is_within_loss(present):
             present = ungated
         return evaluator.best(present, [plan for plan in (found, ungated) if plan != present])
 

@@ -74,7 +74,7 @@ def assert_sound(result: Result) -> None:
     assert result.simulated.unshifted_ms.keys() == schedule.expected_ms.keys()
 
 
-def assert_harmless(result: Result) -> None:
+def assert_within_loss(result: Result) -> None:
     """Assert that no job is slower than unshifted, as stated and as simulated here."""
     assert result.simulated is not None
     assert result.schedule.expected_ms is not None

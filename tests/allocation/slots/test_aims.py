@@ -14,8 +14,8 @@ import pytest
 from metronome_opt import pareto
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
 from metronome_opt.allocation.slots.front import slowdown_front
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
@@ -25,8 +25,8 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     NESTED,
-    assert_harmless,
     assert_sound,
+    assert_within_loss,
     evaluator_of,
     minimum,
 )
@@ -49,7 +49,7 @@ def drawn(seed: int, jobs: int = 2) -> Instance:
 def alternatives(pair: Instance, judge: PlanEvaluator) -> Iterator[Plan]:
     """Yield plans of all periods that harm no job, both jobs as far apart as they can be."""
     one, two = pair.jobs
-    cushion = SlotSearchOptions().cushion
+    cushion = CUSHION_SLOTS
     yield Plan(pair.unshifted)
     first, second = (
         range(each.period, int(most * each.period) + 1)
@@ -67,10 +67,10 @@ def test_heaviest_job_is_as_fast_as_in_any_alternative(seed: int) -> None:
     pair = drawn(seed)
     result = minimum(pair, objective="strict")
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     judge = evaluator_of(pair, 1000, periods=200)
     best = min(
-        judge.slowdowns(plan)[0] for plan in alternatives(pair, judge) if judge.is_harmless(plan)
+        judge.slowdowns(plan)[0] for plan in alternatives(pair, judge) if judge.is_within_loss(plan)
     )
     assert judge.slowdowns(Plan.of(pair, result.schedule))[0] <= best + CHANCE
     assert result.notes[0].startswith("slowdown by weight: ")
@@ -150,9 +150,9 @@ def test_front_of_stored_jobs_is_true() -> None:
     ("names", "options", "message"),
     [
         (("delay", "slowdown"), {}, "slowdown or strict comes first"),
-        (("strict", "delay"), {}, "a front of what is simulated is one of slowdown, delay"),
+        (("strict", "delay"), {}, "a front of simulated means is one of slowdown, delay"),
         (("slowdown", "delay"), {"time_limit": 0}, "time limit: too short to simulate"),
-        (("contention", "latency"), {"max_loss": "5%"}, "max_loss: is for slowdown alone"),
+        (("contention", "latency"), {"max_loss": "5%"}, "max_loss: is for slowdown and delay"),
     ],
 )
 def test_fronts_are_refused_in_a_line(

@@ -65,7 +65,11 @@ def test_jobs_that_never_meet_need_no_time_to_simulate() -> None:
 
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(PeriodCandidates, "_fitting"), (PeriodCandidates, "_roomiest"), (PlanEvaluator, "best")],
+    [
+        (PeriodCandidates, "_fitting"),
+        (PeriodCandidates, "_roomiest_offsets"),
+        (PlanEvaluator, "best"),
+    ],
 )
 def test_ctrl_c_is_noticed_at_any_step(
     owner: type, step: str, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +149,7 @@ def test_no_job_is_changed_after_time_limit() -> None:
     evaluator = evaluator_of(ALTERNATING, 0, periods=40)
     kept = {each.name: each.period for each in ALTERNATING.jobs}
     told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
-    moves = OtherSlots(ALTERNATING, kept, lambda _: True, 0, evaluator.slowdowns)
+    moves = OtherSlots(ALTERNATING, kept, lambda _: True, evaluator.slowdowns)
     assert improve_plan(evaluator, told, lambda: False, moves)
     assert improve_plan(evaluator, told, lambda: True, moves) == []
 

@@ -25,7 +25,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityResult,
     Reason,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation, Schedule, Status
@@ -207,7 +207,7 @@ class Cases:
         instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1))
         self._fits = {}
         periods = {job.name: job.period for job in instance.jobs}
-        answer = check_feasibility(instance, cushion_slots=cushion, workers=1)
+        answer = check_feasibility(instance, cushion_slots=cushion, threads=1)
         assert (answer.offsets is not None) == fits(instance, periods, cushion)
         proofs, _ = prove(instance, answer, drop=False, cushion_slots=cushion)
         if answer.offsets is not None:
@@ -240,7 +240,7 @@ class Cases:
         self.counts["changed, still a proof" if passes else "changed, refused"] += not is_true
 
     def _check_left_out(self, draw: Random, instance: Instance, cushion: int) -> None:
-        answer = check_feasibility(instance, drop=True, cushion_slots=cushion, workers=1)
+        answer = check_feasibility(instance, drop=True, cushion_slots=cushion, threads=1)
         assert answer.cost == answer.bound == lightest(instance, cushion)
         proofs, bound = prove(instance, answer, drop=True, cushion_slots=cushion)
         assert (bound or 0) == answer.bound

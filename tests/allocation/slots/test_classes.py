@@ -24,7 +24,7 @@ from metronome_opt.problem.schedule import Schedule, read_schedule, write_schedu
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
-from tests.allocation.slots.cases import assert_harmless, assert_sound, minimum
+from tests.allocation.slots.cases import assert_sound, assert_within_loss, minimum
 from tests.builders import job, network
 from tests.scenario.examples import scenario
 
@@ -46,7 +46,7 @@ def served(instance: Instance, classes: int) -> Instance:
 def test_a_class_helps_the_heavy_job_where_slots_do_not() -> None:
     without, result = (minimum(served(SHORT, count), network="fair") for count in (1, 2))
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert result.schedule.classes == {"a": 1, "b": 0}
     assert result.schedule.expected_ms is not None
     assert float(result.schedule.expected_ms["a"]) == pytest.approx(40 * 5, rel=1e-3)

@@ -73,7 +73,7 @@ def test_no_job_loses_more_than_the_limit(
 ) -> None:
     evaluator, _ = scripted({0: always(1.0), 21: always(1 + loss)}, monkeypatch)
     assert (evaluator.best(FREE, [GATED]) is GATED) is is_chosen
-    assert evaluator.is_harmless(GATED) is is_chosen
+    assert evaluator.is_within_loss(GATED) is is_chosen
 
 
 def test_the_limit_is_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_free_jobs_are_the_base() -> None:
     free = Plan(NESTED.unshifted)
     assert evaluator.values(free)[0] == evaluator.simulator.value(evaluator.base)
     assert np.allclose(evaluator.base, evaluator.simulator.slowdowns(free))
-    assert evaluator.is_harmless(free)
+    assert evaluator.is_within_loss(free)
     gated = Plan({"a": 0, "b": 8}, {"a": 40, "b": 20})
     assert np.allclose(evaluator.slowdowns(gated), evaluator.simulator.slowdowns(gated))
     other = evaluator_of(NESTED, base=gated)

@@ -12,7 +12,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     at_periods,
     shorten_periods,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.verify import evaluate

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.problem.instance import Instance, Job, Link, Phase, write_instance
 from metronome_opt.problem.result import StopReason
 
@@ -73,16 +73,16 @@ def ctrl_c_after(seconds: float) -> Iterator[None]:
 @pytest.mark.parametrize("instance", [MANY, FULL], ids=["many", "full"])
 def test_limits_hold_on_many_jobs_of_a_link(instance: Instance, solver: str, limit: float) -> None:
     check_feasibility(
-        instance, solver=solver, time_limit=1e-6, workers=1
+        instance, solver=solver, time_limit=1e-6, threads=1
     )  # loads what no limit counts
     with computing_at_most(1.05 * limit + 2.0):
-        check_feasibility(instance, solver=solver, time_limit=limit, workers=1)
+        check_feasibility(instance, solver=solver, time_limit=limit, threads=1)
     with computing_at_most(1.05 * limit + 2.0):
-        check_feasibility(instance, drop=True, solver=solver, time_limit=limit, workers=1)
+        check_feasibility(instance, drop=True, solver=solver, time_limit=limit, threads=1)
 
 
 def test_what_is_not_decided_in_time_is_not_known() -> None:
-    found = check_feasibility(FULL, time_limit=1.0, workers=1)
+    found = check_feasibility(FULL, time_limit=1.0, threads=1)
     assert (found.offsets, found.bound, found.refutations) == (None, 0, ())
     assert found.stop is StopReason.TIME_LIMIT
 
@@ -90,9 +90,9 @@ def test_what_is_not_decided_in_time_is_not_known() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "cpsat", "milp"])
 def test_ctrl_c_is_answered_on_many_jobs_of_a_link(solver: str) -> None:
-    check_feasibility(FULL, solver=solver, time_limit=1e-6, workers=1)
+    check_feasibility(FULL, solver=solver, time_limit=1e-6, threads=1)
     with computing_at_most(6.0), ctrl_c_after(1.5):
-        chosen = check_feasibility(FULL, drop=True, solver=solver, time_limit=None, workers=1)
+        chosen = check_feasibility(FULL, drop=True, solver=solver, time_limit=None, threads=1)
     assert chosen.stop is StopReason.INTERRUPTED
 
 

@@ -21,7 +21,7 @@ from tests.builders import job, network
 
 def plans(instance: Instance, limit: Fraction, **options: Any) -> list[Plan]:
     longest = {each.name: int(each.period * (1 + limit)) for each in instance.jobs}
-    made = PeriodCandidates(instance, longest, 0, lambda _: True, Budget(), **options)
+    made = PeriodCandidates(instance, longest, lambda _: True, Budget(), **options)
     return list(made.plans())
 
 

@@ -19,8 +19,8 @@ from tests.allocation.slots.cases import (
     NESTED,
     ROOMY,
     TIGHT,
-    assert_harmless,
     assert_sound,
+    assert_within_loss,
     gated_jobs,
     minimum,
     twice,
@@ -36,7 +36,7 @@ NEARLY_ALONE = Fraction(101, 100)
 def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
     result = minimum(instance)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert gated_jobs(result) == "a b"
     assert 1 <= (result.value or 0) < NEARLY_ALONE
     assert evaluation_of(result).contention == 0
@@ -49,7 +49,7 @@ def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
 def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
     result = minimum(instance)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert len(gated_jobs(result).split()) < 3
     assert result.value == 1
     assert result.status is Status.OPTIMAL
@@ -76,27 +76,17 @@ def test_fixed_jobs_keep_offsets(offset: int) -> None:
     )
     result = minimum(fixed)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert result.offsets["b"] == offset
     assert gated_jobs(result) == "a b"
     assert 1 <= (result.value or 0) < NEARLY_ALONE
-
-
-def test_bursts_of_gated_jobs_may_grow_by_the_cushion() -> None:
-    result = minimum(ALTERNATING, cushion_slots=3)
-    assert_sound(result)
-    assert gated_jobs(result) == "a b"
-    assert result.schedule.cushion_slots == 3
-    assert evaluation_of(result).contention == 0
-    assert evaluation_of(minimum(ALTERNATING)).objectives["cushion"] == 3
-    assert gated_jobs(minimum(ALTERNATING, cushion_slots=4, stretch_limit=0)) != "a b"
 
 
 def test_jobs_that_meet_are_gated_together() -> None:
     # Two of them would fit.
     result = minimum(TIGHT, stretch_limit=0)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert len(gated_jobs(result).split()) < 3
     fewer = minimum(TIGHT.replace(jobs=TIGHT.jobs[:2]), stretch_limit=0)
     assert_sound(fewer)
@@ -107,7 +97,7 @@ def test_jobs_that_meet_are_gated_together() -> None:
 def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
     result = minimum(TIGHT, network=shared)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert result.value is not None
     assert result.simulated is not None
     assert result.value <= sum(result.simulated.unshifted_ms.values()) / 300 + 1e-5
@@ -154,7 +144,7 @@ def test_equal_seeds_give_equal_results() -> None:
 def test_no_job_is_gated_without_gain() -> None:
     result = minimum(ENDLESS)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert gated_jobs(result) == ""
     assert result.status is Status.FEASIBLE
     assert result.value == pytest.approx(2, abs=0.02)
@@ -183,5 +173,5 @@ def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
     )
     result = minimum(fixed)
     assert_sound(result)
-    assert_harmless(result)
+    assert_within_loss(result)
     assert gated_jobs(result) != "a b"

@@ -8,7 +8,11 @@ from random import Random
 
 import pytest
 
-from metronome_opt.allocation.slots.feasibility import FeasibilityTest, PairConflicts, core
+from metronome_opt.allocation.slots.feasibility import (
+    FeasibilityTest,
+    PairConflicts,
+    shrink_conflict,
+)
 from metronome_opt.allocation.slots.feasibility_problem import Conflict, FeasibilityProblem, Reason
 from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster
 from metronome_opt.solvers.budget import Budget
@@ -40,7 +44,7 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
         if found.refutation is None:
             fitting.append(gated)
             continue
-        statement.forbid(core(found.refutation, decider.decide))
+        statement.forbid(shrink_conflict(found.refutation, decider.decide))
         assert not allowed(statement, gated)
     for gated in fitting:
         assert allowed(statement, gated)

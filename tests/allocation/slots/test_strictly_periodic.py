@@ -12,7 +12,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     Reason,
     find_gap_conflict,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import check_feasibility
+from metronome_opt.allocation.slots.job_selection import check_feasibility
 from metronome_opt.allocation.slots.offset_search import search_offsets
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Refutation, Status
@@ -29,7 +29,7 @@ def activities(*kinds: tuple[int, int]) -> Instance:
 
 
 def refuted(instance: Instance) -> FeasibilityResult:
-    found = check_feasibility(instance, time_limit=60, workers=1)
+    found = check_feasibility(instance, time_limit=60, threads=1)
     assert (found.offsets, found.bound) == (None, None)
     return found
 
@@ -52,7 +52,7 @@ def test_six_long_bursts_find_no_room_in_five_gaps() -> None:
     assert judged(instance, found) == ()
     fewer = activities((2000, 3), *[(10_000, 1000)] * 5, (10_000, 4))
     assert find_gap_conflict(fewer) is None
-    assert check_feasibility(fewer, workers=1).offsets is not None
+    assert check_feasibility(fewer, threads=1).offsets is not None
 
 
 def test_a_shorter_burst_takes_the_gap_of_a_longer_one() -> None:
@@ -64,14 +64,14 @@ def test_a_shorter_burst_takes_the_gap_of_a_longer_one() -> None:
     assert found.refutations[0].reason is Reason.LOAD
     assert found.refutations[0].periods.keys() == {f"j{index}" for index in range(8)}
     assert judged(instance, found) == ()
-    assert check_feasibility(activities(*kinds[:-1]), workers=1).offsets is not None
+    assert check_feasibility(activities(*kinds[:-1]), threads=1).offsets is not None
 
 
 def test_bursts_that_a_link_carries_side_by_side_are_not_crowded() -> None:
     halves = [job(f"j{index}", 20, (0, 6, 50)) for index in range(4)]
     instance = network(job("short", 10, (0, 1, 50)), *halves)
     assert find_gap_conflict(instance) is None
-    assert check_feasibility(instance, workers=1).offsets is not None
+    assert check_feasibility(instance, threads=1).offsets is not None
 
 
 def test_the_judge_refuses_gaps_that_suffice() -> None:
@@ -89,7 +89,7 @@ def test_what_is_decided_is_what_all_offsets_say(seed: int) -> None:
     kinds = [(draw.choice(periods), draw.choice((1, 1, 2, 3))) for _ in range(draw.randint(3, 5))]
     instance = activities(*kinds)
     whole = {each.name: each.period for each in instance.jobs}
-    found, truth = check_feasibility(instance, workers=1), fits(instance, whole)
+    found, truth = check_feasibility(instance, threads=1), fits(instance, whole)
     assert (found.offsets is not None) == truth
     if found.offsets is not None:
         check_offsets(instance, whole, found.offsets)
@@ -115,7 +115,7 @@ def test_first_fit_places_hundreds_of_jobs() -> None:
     kinds = [(1000, 4)] * 20 + [(5000, 40)] * 4
     kinds += [(draw.choice((10_000, 20_000)), draw.choice((3, 5, 160))) for _ in range(120)]
     instance = activities(*kinds)
-    found = check_feasibility(instance, workers=1, time_limit=None)
+    found = check_feasibility(instance, threads=1, time_limit=None)
     assert found.offsets is not None
     check_offsets(instance, {each.name: each.period for each in instance.jobs}, found.offsets)
 

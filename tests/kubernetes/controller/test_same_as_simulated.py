@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from benchmarks.clusters import make_cluster
-from metronome_opt.allocation.candidates import FreeResources
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.state.placement import LATE, meetings
+from metronome_opt.kubernetes.state.placement import LATE
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation.policies.metronome import Metronome
@@ -98,8 +98,7 @@ class Known(SimState):
 def simulated(day: Story) -> Iterator[Places]:
     """Yield the places after each event, as the policy of the simulator chooses them."""
     policy, jobs = Metronome(0), training_jobs(day.scenario)
-    policy._meetings = meetings("fair", classes=1)
-    state = Known(FreeResources(SPEC), engine=None)  # type: ignore[arg-type]
+    state = Known(CandidatePlacements(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = day.lengths_known, {}
     by_name = {job.name: job for job in jobs}
     queue: list[TrainingJob] = []

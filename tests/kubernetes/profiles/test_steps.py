@@ -20,7 +20,6 @@ from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import (
     PlacementDecision,
     iterations_ms,
-    meetings,
     occupancy_of,
     place_job,
 )
@@ -252,7 +251,7 @@ def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     after = iterations_ms(state)
     occupancy = occupancy_of(state)
     one, two = (occupancy.placed[name] for name in "ab")
-    (mine, theirs) = meetings(state.cluster.network).slowdowns(
+    (mine, theirs) = occupancy.pair_losses.on_link(
         (one.job.traffic(one.placement.transport), 2, 1),
         (two.job.traffic(two.placement.transport), 1, 1),
         100,
@@ -261,7 +260,7 @@ def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     assert before["a"] == pytest.approx(66)
     assert after["a"] == pytest.approx(66 * (1 + mine))
     occupancy.remove("b")
-    delays = occupancy.start(two.job, two.placement).delays
+    delays = occupancy.start(two.job, two.placement).losses
     assert delays == pytest.approx({"a": mine * 66 / 60, "b": theirs})
     place = PlacementDecision(b.gang, b, 60, 60, 60, two.placement, {"a": delays["a"]})
     ((name, *times),) = place.affected(state)

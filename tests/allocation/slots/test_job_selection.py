@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.slots.feasibility import FeasibilityTest, core
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest, shrink_conflict
 from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityDecision,
     FeasibilityProblem,
     FeasibilityResult,
 )
-from metronome_opt.allocation.slots.feasibility_solvers import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
 from metronome_opt.problem.instance import Instance
 from tests.allocation.slots.feasibility_cases import (
     check_decision,
@@ -44,7 +44,7 @@ def test_deciding_at_any_periods(draw: Random) -> None:
     deciding = FeasibilityTest(FeasibilityProblem(instance, cushion))
     found = deciding.decide(periods)
     if found.refutation is not None:
-        found = FeasibilityDecision(refutation=core(found.refutation, deciding.decide))
+        found = FeasibilityDecision(refutation=shrink_conflict(found.refutation, deciding.decide))
     check_decision(instance, periods, found, cushion)
     assert (found.offsets is not None) == fits(instance, periods, cushion)
 
@@ -56,12 +56,12 @@ def test_all_jobs_or_the_heaviest(draw: Random) -> None:
     periods = {job.name: job.period for job in instance.jobs}
     fitting, least = fits(instance, periods, cushion), lightest(instance, cushion)
     for solver in ("auto", "milp", "greedy"):
-        found = check_feasibility(instance, cushion_slots=cushion, solver=solver, workers=1, seed=1)
+        found = check_feasibility(instance, cushion_slots=cushion, solver=solver, threads=1, seed=1)
         decision = FeasibilityDecision(found.offsets, *found.refutations)
         check_decision(instance, periods, decision, cushion)
         assert found.offsets is None or fitting
         dropped = check_feasibility(
-            instance, drop=True, cushion_slots=cushion, solver=solver, workers=1
+            instance, drop=True, cushion_slots=cushion, solver=solver, threads=1
         )
         check_dropped(instance, dropped, cushion)
         if SOLVERS[solver].master:
@@ -76,7 +76,7 @@ def test_exact_solvers_agree_where_not_everything_can_be_tried(seed: int) -> Non
     instance = tangle(8, 3, seed, periods=(12, 16, 18, 24), lengths=(2, 5))
     costs = set()
     for solver in ("auto", "cpsat", "milp"):
-        found = check_feasibility(instance, drop=True, solver=solver, workers=1, time_limit=None)
+        found = check_feasibility(instance, drop=True, solver=solver, threads=1, time_limit=None)
         check_dropped(instance, found, 0)
         assert found.proved
         costs.add(found.cost)
@@ -88,7 +88,7 @@ def test_seeds_repeat() -> None:
     for solver in ("auto", "milp"):
         first, second = (
             check_feasibility(
-                instance, drop=True, solver=solver, seed=3, time_limit=None, workers=1
+                instance, drop=True, solver=solver, seed=3, time_limit=None, threads=1
             )
             for _ in range(2)
         )

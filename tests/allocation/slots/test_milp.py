@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from metronome_opt.allocation.slots.feasibility_models import Row, minimise
-from metronome_opt.allocation.slots.milp_process import minimise_in_process
+from metronome_opt.allocation.slots.milp import Row, minimise, minimise_in_process
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget
 
