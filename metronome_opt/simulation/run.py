@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms
@@ -117,7 +116,7 @@ class _Simulation:
             contends=self._policy.contends,
             growth=self._policy.growth,
         )
-        self._state = SimState(FreeResources(cluster), self._engine, sharing, conditions.jitter)
+        self._state = SimState(CandidatePlacements(cluster), self._engine, sharing, conditions.jitter)
         self._gpus = self._state.room.free_gpus
         self._rows: list[JobRow] = [
             {
