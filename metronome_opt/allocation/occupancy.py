@@ -21,8 +21,8 @@ from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.paths import choose_paths
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.spines import Paths
 
 CANDIDATES = 24
 """Placements of a job that are priced."""

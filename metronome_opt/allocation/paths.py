@@ -17,8 +17,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.request import JobRequest
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.spines import Paths
 
 if TYPE_CHECKING:
     from metronome_opt.allocation.occupancy import Occupancy
@@ -101,7 +101,7 @@ def _links_of(
 ) -> tuple[Mapping[Flow, Sequence[Sequence[str]]], Fraction]:
     """Return the links between racks that flows cross by each spine, and the most that rails do."""
     cluster = occupancy.room.cluster
-    rails = {rail for node in {*placement.nodes} for rail in cluster.hosts[node].rails}
+    rails = {rail for node in {*placement.nodes} for rail in cluster.nodes_by_name[node].rails}
     links: dict[Flow, list[Sequence[str]]] = {flow: [] for flow in flows}
     for spine in range(cluster.spines):
         there = _with_paths(occupancy, job, placement, dict.fromkeys(flows, spine))

@@ -35,11 +35,10 @@ from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import PlacedInstance, build_scenario
-from metronome_opt.scenario.cluster import ANY_COST
+from metronome_opt.scenario.cluster import ANY_COST, Paths
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.scenario_file import Scenario
-from metronome_opt.scenario.spines import Paths
 from metronome_opt.solvers.budget import Budget
 
 _ALL_MS = 1.0  # for which jobs run: no job ends before another one
@@ -131,7 +130,7 @@ class PlacementSearch:
         for index, job in enumerate(self.scenario.jobs):
             if job.nodes is not None:
                 room = occupancy.room.tasks(job.each).tolist()
-                fits = dict(zip(self.scenario.cluster.hosts, room, strict=True))
+                fits = dict(zip(self.scenario.cluster.nodes_by_name, room, strict=True))
                 for node, count in Counter(job.nodes).items():
                     if fits[node] < count:
                         raise InputError(

@@ -77,6 +77,6 @@ class JobRequest:
 
     def fits(self, placement: Placement) -> bool:
         """Return whether its iteration at a place is not too long, and its links carry it."""
-        if placement.limit is not None and not placement.rate:
+        if placement.bottleneck is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)

@@ -208,7 +208,7 @@ def _claims(
         limit = schedule.stretch_limit
         judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
         reports = {report.name: report for report in judged.links}
-    hosts = deployment.cluster.hosts
+    hosts = deployment.cluster.nodes_by_name
     paths = (schedule.paths or {}) if deployment.cluster.routing == "chosen" else {}
     slot_us = 1000 * instance.slot_ms
     objects = []

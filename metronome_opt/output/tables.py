@@ -21,7 +21,7 @@ from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
-from metronome_opt.scenario.spines import Paths
+from metronome_opt.scenario.cluster import Paths
 
 if TYPE_CHECKING:
     from metronome_opt.scenario.build import PlacedInstance

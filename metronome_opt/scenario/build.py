@@ -14,14 +14,14 @@ from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import read_document_as
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, default_limit
 from metronome_opt.problem.result import PoolBound
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.cluster_input import find_room
 from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.gpus import ASSUMED
+from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.iteration import Iteration, SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.nodes import ASSUMED
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
-from metronome_opt.scenario.spines import Paths
 from metronome_opt.scenario.workload import data_folder
 
 _LISTED = 3  # remarks that are listed one by one
@@ -214,16 +214,18 @@ def build_scenario(
         each = job.each.gpus
         rails = cluster.next_rails(nodes, each, taken)
         try:
-            placement = cluster.placement(
+            placement = compute_placement(
+                cluster,
                 nodes,
                 traffic.algorithm,
-                each=each,
+                task_gpus=each,
                 rails=rails,
                 paths=cluster.steer(job.name, job.paths),
             )
             if not placement.rate and not traffic.step.is_stated:
                 raise InputError(
-                    f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
+                    f"workers: {job.workers}: {placement.bottleneck} has less than 1 Mbit/s "
+                    "for each"
                 )
             rounded = traffic.rounded(placement.transport, scenario.slot_ms, slots)
         except InputError as error:

@@ -26,7 +26,7 @@ from metronome_opt.scenario.cluster import (
     Routing,
     check_background,
 )
-from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
+from metronome_opt.scenario.nodes import Gpu, Node, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
 
 _MAX_RACKS = 512  # whose costs are written out for each pair
@@ -146,7 +146,7 @@ class UniformCluster(Record):
         digits = max(2, len(str(self.nodes - 1)))
         names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
         nodes = [
-            Host(
+            Node(
                 name=name,
                 has=has,
                 interface=name,

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
-from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.nodes import Host, Resources
-
-MAX_TASKS = 100_000
+from metronome_opt.scenario.cluster import MAX_TASKS, Cluster
+from metronome_opt.scenario.nodes import Node, Resources
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Deployment:
                 f"{instance.name}: its jobs have {quote(count)} flows, more tasks than {MAX_TASKS}"
             )
         names = [link.name for link in instance.links]
-        nodes = tuple(Host(name=name, has=Resources(), interface=name) for name in names)
+        nodes = tuple(Node(name=name, has=Resources(), interface=name) for name in names)
         # Not validated, since instances may have no links, and clusters have nodes.
         cluster = Cluster.model_construct(nodes=nodes, links=instance.links)
         tasks = []

@@ -11,7 +11,9 @@ from functools import cache, cached_property
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import TrainingStep, Transport
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.iteration import Iteration, SlottedIteration
+from metronome_opt.scenario.reference import empty_cluster
 from metronome_opt.scenario.scenario_file import JobSpec, Scenario, Source
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import Workload
@@ -98,10 +100,12 @@ class JobTraffic:
         Nodes that the job names are one of them, where there is one path.
         """
         job, cluster = self.job, self._cluster
-        places = cluster.empty.transports(job.workers, job.each, self.algorithm)
+        places = empty_cluster(cluster).transports(job.workers, job.each, self.algorithm)
         if job.nodes is not None and cluster.spines == 1:
             rails = cluster.next_rails(job.nodes, job.each.gpus, Counter())
-            own = cluster.placement(job.nodes, self.algorithm, each=job.each.gpus, rails=rails)
+            own = compute_placement(
+                cluster, job.nodes, self.algorithm, task_gpus=job.each.gpus, rails=rails
+            )
             places = (*places, own.transport) if own.rate else places
         return places
 

@@ -23,12 +23,10 @@ from metronome_opt.files.records import (
     read_document_as,
     refuse,
 )
-from metronome_opt.scenario.cluster import ANY_COST, NetworkCost
+from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost, Paths
 from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.collectives import Algorithm, AllReduce, TrainingStep
-from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Gpu, Resources
-from metronome_opt.scenario.spines import Paths, check_spines
 from metronome_opt.scenario.traffic import Traffic, training_step
 from metronome_opt.scenario.workload import (
     Rational,
@@ -346,7 +344,7 @@ class Scenario(Record):
             refuse("jobs", "empty; there is nothing to schedule")
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
-        known = self.cluster.hosts
+        known = self.cluster.nodes_by_name
         check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
             where = f"jobs[{index}]"
@@ -371,7 +369,7 @@ class Scenario(Record):
         if self.cluster.spines == 1 or self.cluster.routing != "chosen":
             refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
         try:
-            check_spines(paths, self.cluster.spines)
+            self.cluster.check_spines(paths)
         except InputError as error:
             task, _, fault = str(error).partition(": ")
             refuse(f"{where}.{task}", fault)

@@ -8,9 +8,9 @@ from typing import Any
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.scenario_file import Scenario
-from metronome_opt.scenario.spines import Paths
 from metronome_opt.verify import (
     Violation,
     check_instance,

@@ -67,7 +67,7 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     def racks_of(tasks: int, most: int) -> set[str]:
         asked = replace(job(tasks), max_network_cost=most)
         found = FreeResources(zones()).candidates(asked)
-        homes = zones().hosts
+        homes = zones().nodes_by_name
         return {" ".join(sorted({homes[n].rack or "" for n in each.nodes})) for each in found}
 
     assert racks_of(4, 10_000) > {"z1", "z1 z2", "z2 z3", "z1 z2 z3 z4"}

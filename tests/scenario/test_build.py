@@ -17,6 +17,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import write_instance
 from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spread
 from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.hyperperiods import common_hyperperiod, with_hyperperiod
 from metronome_opt.scenario.workload import find_workloads
 from tests.scenario.examples import scenario
@@ -124,7 +125,7 @@ def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     nodes: str, flows: dict[str, int]
 ) -> None:
     network = Scenario.from_dict(scenario()).cluster
-    placement = network.placement([f"node-0{node}" for node in nodes], "ring")
+    placement = compute_placement(network, [f"node-0{node}" for node in nodes], "ring")
     assert placement.links == {
         name.replace("up-", "rack-") + "-uplink" * ("up" in name): count
         for name, count in flows.items()

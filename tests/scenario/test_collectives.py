@@ -16,9 +16,9 @@ from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.gpus import ASSUMED, link_speed
+from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.nodes import ASSUMED, link_speed
 from tests.scenario.examples import measured, one_each
 from tests.tiers import examples
 
@@ -68,7 +68,7 @@ def full(made: Cluster, algorithm: Algorithm, *, each: int = 1) -> Placement:
     """Return the placement of a job on all GPUs."""
     nodes = [node.name for node in made.nodes for _ in range(node.has.gpus // each)]
     rails = made.next_rails(nodes, each, Counter())
-    return made.placement(nodes, algorithm, each=each, rails=rails)
+    return compute_placement(made, nodes, algorithm, task_gpus=each, rails=rails)
 
 
 def out_of_node(placement: Placement, kind: Collective) -> Fraction:
@@ -493,7 +493,7 @@ def test_no_place_is_better_than_the_best_one(
     for counts in shares(workers, [gpus] * nodes):
         at = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
         near = made.next_rails(at, 1, Counter())
-        place = made.placement(at, algorithm, rails=near).transport
+        place = compute_placement(made, at, algorithm, rails=near).transport
         least = Fraction(4, 5) * best if algorithm == "all-to-all" else best
         assert traffic.alone(place).duration >= least
         assert traffic.best_ms(place, 10, None) <= traffic.rounded(place, 10, None).alone_ms(
@@ -543,7 +543,7 @@ def test_links_of_an_all_to_all_carry_what_tasks_send_beyond_them(
     made = cluster(len(counts), 8, rails=rails, racks=racks, uplink=100_000)
     at = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
     near = made.next_rails(at, 1, Counter())
-    placement = made.placement(at, "all-to-all", rails=near)
+    placement = compute_placement(made, at, "all-to-all", rails=near)
     size, total = Fraction(MBIT), len(at)
     if len(set(at)) < 2:
         assert not placement.links
@@ -552,18 +552,18 @@ def test_links_of_an_all_to_all_carry_what_tasks_send_beyond_them(
     sent: dict[str, Fraction] = defaultdict(Fraction)
     tasks: Counter[str] = Counter()
     for name, its in zip(at, near, strict=True):
-        rack = made.hosts[name].rack
+        rack = made.nodes_by_name[name].rack
         for rail in its:
             sent[rail] += Fraction(total - at.count(name), len(its)) * size / total
             tasks[rail] += 1
-        beyond = sum(made.hosts[other].rack != rack for other in at)
+        beyond = sum(made.nodes_by_name[other].rack != rack for other in at)
         up = f"up{(rack or '')[1:]}"
         sent[up] += beyond * size / total
         tasks[up] += 1
     for link, exact in sent.items():
         carried = placement.links.get(link, 0) * volume
         assert exact <= carried < exact + tasks[link] * volume or exact == carried
-    ring = made.placement(at, "ring", rails=near)
+    ring = compute_placement(made, at, "ring", rails=near)
     around = ring.transport.burst(transfer("all-reduce")).volume
     beside = placement.transport.burst(transfer("all-reduce")).volume
     for link, flows in ring.links.items():  # all-reduces beside it are not less than they are

@@ -9,6 +9,7 @@ from typing import Any
 
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.iteration import SlottedIteration
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.scenario_file import JobSpec, Sources
@@ -65,7 +66,9 @@ def at_best(job: JobSpec, cluster: Cluster) -> tuple[JobTraffic, Transport]:
     traffic = JobTraffic(job, Sources().of(job), cluster)
     place = traffic.best
     if job.nodes is not None:
-        place = cluster.placement(job.nodes, traffic.algorithm, each=job.each.gpus).transport
+        place = compute_placement(
+            cluster, job.nodes, traffic.algorithm, task_gpus=job.each.gpus
+        ).transport
     assert place is not None
     return traffic, place
 

@@ -10,6 +10,7 @@ import pytest
 from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.simulation import Conditions
 from metronome_opt.simulation.state import SLOT_MS, training_jobs
 from tests.builders import job
@@ -112,7 +113,7 @@ def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
     for each in training_jobs(scenario):
         nodes = scenario.cluster.nodes[: each.work.workers]  # with GPUs of their own
         names = [node.name for node in nodes]
-        place = scenario.cluster.placement(names, each.traffic.algorithm).transport
+        place = compute_placement(scenario.cluster, names, each.traffic.algorithm).transport
         exact = each.traffic.alone(place)
         assert len(exact.bursts) > 1
         assert each.claim(place).phases == exact.to_slots(SLOT_MS).phases

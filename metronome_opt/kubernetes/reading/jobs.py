@@ -19,8 +19,7 @@ from metronome_opt.kubernetes.pods import Pod
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
 from metronome_opt.kubernetes.resources import neediest
 from metronome_opt.kubernetes.schemas import CLAIM
-from metronome_opt.scenario.cluster import ANY_COST
-from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
 LeftOut = dict[str, list[str]]

@@ -30,8 +30,8 @@ from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_o
 from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.reference import EmptyCluster, empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
@@ -92,11 +92,13 @@ class PlacementDecision:
             return ""
         reasons = []
         if self.alone_ms > self.best_ms * (1 + NOTICED):
-            flows = 0 if place.limit is None else place.links[place.limit]
+            flows = 0 if place.bottleneck is None else place.links[place.bottleneck]
             if flows > 1:
-                reasons.append(f"{flows} flows share {place.limit}")
+                reasons.append(f"{flows} flows share {place.bottleneck}")
             else:
-                reasons.append(f"it sends {f'over {place.limit}' if flows else 'inside a node'}")
+                reasons.append(
+                    f"it sends {f'over {place.bottleneck}' if flows else 'inside a node'}"
+                )
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
@@ -285,7 +287,7 @@ def _traffic_of(
 
 
 def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequest:
-    traffic, best_ms = _traffic_of(state.cluster.empty, gang, state.cluster.slot_ms)
+    traffic, best_ms = _traffic_of(empty_cluster(state.cluster), gang, state.cluster.slot_ms)
     return JobRequest(
         name=gang.name,
         tasks=gang.tasks,
@@ -430,8 +432,8 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             jitter=job.jitter,
         )
         paths = state.cluster.steer(job.name, problem.paths.get(job.name))
-        there = state.cluster.placement(
-            nodes[job.name], algorithm, each=work.each.gpus, paths=paths
+        there = compute_placement(
+            state.cluster, nodes[job.name], algorithm, task_gpus=work.each.gpus, paths=paths
         )
         claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset

@@ -25,10 +25,9 @@ from metronome_opt.files.records import (
     refuse,
 )
 from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Job, Phase
-from metronome_opt.scenario.cluster import ANY_COST, NetworkCost
+from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost
 from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
-from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.iteration import divisor_from
 from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
 from metronome_opt.scenario.nodes import ONE_GPU, Resources

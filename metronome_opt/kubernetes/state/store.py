@@ -150,7 +150,7 @@ class Store:
         was = snapshot_of(self.state)
         links = {link.name for link in cluster.links}
         kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
-        down = tuple(node for node in was.down if node in cluster.hosts)
+        down = tuple(node for node in was.down if node in cluster.nodes_by_name)
         changes = {"cluster": cluster, "capacities": kept, "down": down}
         with error_context(where):
             state = restore(was.model_copy(update=changes))

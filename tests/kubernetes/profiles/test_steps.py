@@ -33,6 +33,7 @@ from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario import build_scenario
 from metronome_opt.scenario.cluster_file import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import Gpu
 from tests.cli.typed import Captured, metronome
 from tests.kubernetes.state.small import cluster, gang, running, state_of
@@ -210,12 +211,12 @@ def test_bursts_that_a_place_slowed_down_are_as_stated_elsewhere() -> None:
     claim = start(state, asked).claim
     assert [(each.start, each.length) for each in claim.gang.phases] == [(2, 5), (9, 1)]
     wide, narrow = (
-        state.cluster.placement(nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
+        compute_placement(state.cluster, nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
     )
     again = claim.gang.at(wide.transport, 5, 24)
     assert (again.phases, again.period, again.step) == (asked.phases, asked.period, None)
     assert claim.gang.at(narrow.transport, 5, 24) == claim.gang
-    inside = state.cluster.placement(["n0"] * 4)
+    inside = compute_placement(state.cluster, ["n0"] * 4)
     assert claim.gang.at(inside.transport, 5, 24).phases == asked.phases
 
 
