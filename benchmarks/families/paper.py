@@ -14,7 +14,7 @@ from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenar
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import UniformCluster
 from metronome_opt.scenario.flows import compute_placement
-from metronome_opt.scenario.scenario_file import JobSpec
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulation.generators.jobs import take_fragment

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.cluster import ANY_COST, Cluster, Paths
-from metronome_opt.scenario.cluster_input import most_free
 from metronome_opt.scenario.collectives import Algorithm
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.spreading import most_free
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier

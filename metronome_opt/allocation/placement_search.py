@@ -34,10 +34,11 @@ from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
-from metronome_opt.scenario.build import PlacedInstance, build_scenario
+from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import ANY_COST, Paths
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
@@ -363,15 +364,15 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
 
     @cache
     def pattern(transport: Transport) -> IterationProfile:
-        return IterationProfile.of_iteration(traffic.alone(transport), traffic.jitter)
+        return IterationProfile.of_iteration(traffic.isolated(transport), traffic.jitter)
 
     @cache
     def is_short(transport: Transport) -> bool:
         with suppress(InputError):
             # In slots, bursts that are stated are as fast as stated, whatever links carry.
-            if traffic.alone(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
+            if traffic.isolated(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
                 return False
-            return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
+            return bool(traffic.period(transport, scenario.slot_ms, hyperperiod))
         return False
 
     return JobRequest(

@@ -29,7 +29,7 @@ from metronome_opt.problem.evaluation import LinkReport
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
-from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.placed_instance import Deployment
 from metronome_opt.verify import comparable_part, evaluate, verify_schedule
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")

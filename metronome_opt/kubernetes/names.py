@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.placed_instance import Deployment, Task
 
 LABEL_LENGTH = 63
 DEFAULT_GROUP = "metronome.x-k8s.io"

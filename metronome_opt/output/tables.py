@@ -24,8 +24,7 @@ from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.cluster import Paths
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.build import PlacedInstance
-    from metronome_opt.scenario.deployment import Deployment
+    from metronome_opt.scenario.placed_instance import Deployment, PlacedInstance
 
 CUSHION_LEGEND = (
     "cushion: by how much all bursts may grow before a link without contention has some; "
@@ -127,15 +126,17 @@ def traffic_table(problem: PlacedInstance) -> Table:
         (
             job.name,
             str(job.weight),
-            str(entry.traffic.job.workers),
-            entry.traffic.title,
-            f"{float(entry.exact.duration):,.1f}",
+            str(traffic.job.workers),
+            traffic.title,
+            f"{float(iteration.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),
             f"{job.peak:,}",
             where.get(job.name, "-"),
         )
-        for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
+        for job, traffic, iteration in zip(
+            problem.instance.jobs, problem.traffic, problem.iterations, strict=True
+        )
     ]
     headings = (
         *("job", "weight", "workers", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),

@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
 from metronome_opt.errors import InputError, pluralise
-from metronome_opt.problem.instance import Sharing
+from metronome_opt.problem.instance import Phase, Sharing
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.iteration import SlottedIteration
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.scenario_file import JobSpec, Scenario
+from metronome_opt.scenario.scenario_file import Scenario
 
 SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.
@@ -44,7 +44,7 @@ class TrainingJob:
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
         self.work: JobSpec = traffic.job
-        self._known: dict[Transport, tuple[IterationProfile, SlottedIteration]] = {}
+        self._known: dict[Transport, IterationProfile] = {}
 
     @property
     def name(self) -> str:
@@ -71,18 +71,15 @@ class TrainingJob:
 
     def pattern(self, transport: Transport) -> IterationProfile:
         """Return its iteration at a place."""
-        return self._at(transport)[0]
-
-    def claim(self, transport: Transport) -> SlottedIteration:
-        """Return the same in slots of `SLOT_MS`, without idle time at the end."""
-        return self._at(transport)[1]
-
-    def _at(self, transport: Transport) -> tuple[IterationProfile, SlottedIteration]:
         if transport not in self._known:
-            exact = self.traffic.alone(transport)
-            pattern = IterationProfile.of_iteration(exact, self.traffic.jitter)
-            self._known[transport] = pattern, exact.to_slots(SLOT_MS)
+            exact = self.traffic.isolated(transport)
+            self._known[transport] = IterationProfile.of_iteration(exact, self.traffic.jitter)
         return self._known[transport]
+
+    @cache  # noqa: B019 (as long as the job)
+    def in_slots(self, transport: Transport) -> tuple[tuple[Phase, ...], int]:
+        """Return its bursts in slots of `SLOT_MS` at a place, and the slots of an iteration."""
+        return self.traffic.isolated(transport).to_slots(SLOT_MS)
 
     @cached_property
     def demand(self) -> JobRequest:
@@ -147,14 +144,15 @@ class RunningJob:
         return self.job.pattern(self.placement.transport)
 
     @property
-    def claim(self) -> SlottedIteration:
-        """The same in slots."""
-        return self.job.claim(self.placement.transport)
+    def phases(self) -> tuple[Phase, ...]:
+        """Its bursts in slots in this placement."""
+        return self.job.in_slots(self.placement.transport)[0]
 
     @property
     def slots(self) -> int:
         """The slots of an iteration in this placement without delays."""
-        return max(self.claim.busy, math.ceil(self.pattern.duration / SLOT_MS))
+        slots = self.job.in_slots(self.placement.transport)[1]
+        return max(slots, math.ceil(self.pattern.duration / SLOT_MS))
 
 
 @dataclass(frozen=True)

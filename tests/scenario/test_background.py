@@ -12,7 +12,7 @@ from metronome_opt.kubernetes.state.scenario import scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.verification import check_traffic, verify_placed
 from tests.kubernetes.state.small import cluster, running, state_of

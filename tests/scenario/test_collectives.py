@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.nodes import ASSUMED, link_speed
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from tests.scenario.examples import measured, one_each
 from tests.tiers import examples
 
@@ -398,13 +398,13 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
     """500 MB are 4000 Mbit, of which each of two sends as much: 40 ms at 100 Gbit/s, 4 inside."""
     shown = showing(bytes=500_000_000)
     lengths = [
-        float(problem(gpu(link_gbps=1000), {**shown, "nodes": nodes}).traffic[0].exact.duration)
+        float(problem(gpu(link_gbps=1000), {**shown, "nodes": nodes}).iterations[0].duration)
         for nodes in (TWO, {"node-00": 2})
     ]
     assert lengths == [50 + 40, 50 + 4]
     # By rate alone it is as long everywhere.
     for nodes in (TWO, {"node-00": 2}):
-        assert problem(gpu(), {**STATED, "nodes": nodes}).traffic[0].exact.duration == 100
+        assert problem(gpu(), {**STATED, "nodes": nodes}).iterations[0].duration == 100
 
 
 # ------------------------------------------------------------------ the best place
@@ -425,7 +425,7 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
 def test_bert_by_place(nodes: dict[str, int], ms: float, slots: int, best_ms: int) -> None:
     built = problem(gpu(), bert(nodes))
     (job,) = built.instance.jobs
-    assert float(built.traffic[0].exact.duration) == pytest.approx(ms, abs=0.01)
+    assert float(built.iterations[0].duration) == pytest.approx(ms, abs=0.01)
     assert job.period == slots
     assert built.instance.best_ms(job) == best_ms
     assert round(job.period * 5 / best_ms, 1) == (1.5 if len(nodes) == 8 else 1)
@@ -442,7 +442,7 @@ def test_measured_steps_have_a_best_place_as_well() -> None:
     (traffic,) = read_traffic(described(gpu(link_gbps=160), {"traffic": step, "workers": 2}))
     assert traffic.best is not None
     assert traffic.best.nodes == 1
-    assert traffic.alone(traffic.best).duration == 321
+    assert traffic.isolated(traffic.best).duration == 321
 
 
 def shares(tasks: int, room: list[int]) -> Iterator[list[int]]:
@@ -489,16 +489,14 @@ def test_no_place_is_better_than_the_best_one(
     (traffic,) = read_traffic(Scenario.from_dict(document))
     assert traffic.algorithm == algorithm
     assert traffic.best is not None
-    best = traffic.alone(traffic.best).duration
+    best = traffic.isolated(traffic.best).duration
     for counts in shares(workers, [gpus] * nodes):
         at = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
         near = made.next_rails(at, 1, Counter())
         place = compute_placement(made, at, algorithm, rails=near).transport
         least = Fraction(4, 5) * best if algorithm == "all-to-all" else best
-        assert traffic.alone(place).duration >= least
-        assert traffic.best_ms(place, 10, None) <= traffic.rounded(place, 10, None).alone_ms(
-            Fraction(10**7) if place.nodes == 1 else place.rate
-        )
+        assert traffic.isolated(place).duration >= least
+        assert traffic.best_ms(place, 10, None) <= traffic.isolated_ms(place, 10, None)
 
 
 @examples(100)

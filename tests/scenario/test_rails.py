@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from metronome_opt import solve
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.flows import compute_placement
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}

@@ -14,7 +14,7 @@ from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.verification import check_traffic

@@ -114,10 +114,11 @@ def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
         nodes = scenario.cluster.nodes[: each.work.workers]  # with GPUs of their own
         names = [node.name for node in nodes]
         place = compute_placement(scenario.cluster, names, each.traffic.algorithm).transport
-        exact = each.traffic.alone(place)
+        exact = each.traffic.isolated(place)
         assert len(exact.bursts) > 1
-        assert each.claim(place).phases == exact.to_slots(SLOT_MS).phases
-        assert each.claim(place).busy * SLOT_MS - exact.duration <= 4 * SLOT_MS
+        phases, slots = each.in_slots(place)
+        assert (phases, slots) == exact.to_slots(SLOT_MS)
+        assert slots * SLOT_MS - exact.duration <= 4 * SLOT_MS
 
 
 def test_bursts_do_not_jitter() -> None:

@@ -14,8 +14,8 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.generators.traces import read_trace
 from metronome_opt.simulation.state import training_jobs

@@ -17,9 +17,10 @@ from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import PlacedInstance, build_problem
+from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import check_traffic
 from tests.tiers import examples
 

@@ -25,11 +25,12 @@ from metronome_opt.kubernetes.reading.machines import (
     read_machines,
 )
 from metronome_opt.kubernetes.reading.tree import Way
-from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
-from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec
-from metronome_opt.scenario.cluster_input import find_room, room_of
+from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.spreading import place_tasks, spread
 
 _MAX_NOTE = 500  # characters
 _GPUS = 8  # of a node, where nothing says how many
@@ -227,7 +228,7 @@ def _fitting(
     """Leave out jobs that wait and find no room."""
     free = {name: has[name].gpus - int(held[name][0]) for name in has}
     waiting = [job for job in jobs if "nodes" not in job.entry]
-    places = iter(find_room(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
+    places = iter(place_tasks(free, [(job.entry["workers"], job.each.gpus) for job in waiting]))
     fitting = []
     for job in jobs:
         if "nodes" in job.entry or next(places) is not None:
@@ -276,9 +277,9 @@ def _set_offsets(
 ) -> bool:
     """Give jobs with claims the offsets at which they run; return whether there are any."""
     slot_us, moved = 1000 * slot_ms, []
-    for job, entry in zip(jobs, problem.traffic, strict=True):
+    for job, made in zip(jobs, problem.instance.jobs, strict=True):
         if job.claim is not None:
-            longest = entry.rounded.period + job.entry.get("max_stretch_ms", 0) // slot_ms
+            longest = made.period + job.entry.get("max_stretch_ms", 0) // slot_ms
             if job.claim.offset_us >= slot_us * longest:
                 moved.append(job.entry["name"])
             else:

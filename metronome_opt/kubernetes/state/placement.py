@@ -413,7 +413,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)
-    traffic = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
+    traffic = {traffic.job.name: traffic for traffic in problem.traffic}
     for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
         step, algorithm = traffic[job.name].step, traffic[job.name].algorithm
         gang = Gang(

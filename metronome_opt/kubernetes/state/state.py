@@ -21,7 +21,7 @@ from metronome_opt.kubernetes.state.records import (
     StateEvent,
     Unreserved,
 )
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated

@@ -13,7 +13,7 @@ from metronome_opt.files.records import Name, NonNegative, Record, dump_document
 from metronome_opt.kubernetes.state.records import StateEvent
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"

@@ -18,10 +18,11 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.records import Record
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.flows import compute_placement
-from metronome_opt.scenario.job_traffic import JobTraffic
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_traffic import GPU_HINT, JobTraffic, Sources
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.published import PublishedStep
-from metronome_opt.scenario.scenario_file import GPU_HINT, JobSpec, Sources, read_scenario
+from metronome_opt.scenario.scenario_file import read_scenario
 from metronome_opt.scenario.workload import HybridParallel, TensorParallel, Workload, data_folder
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 

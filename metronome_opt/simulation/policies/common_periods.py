@@ -48,7 +48,7 @@ def group_instance(
                 best_ms=each.job.best.duration,
                 max_stretch=periods[index],  # slots may be twice as far apart
                 weight=each.job.work.priority,
-                phases=each.claim.phases,
+                phases=each.phases,
                 jitter=state.jitter if each.job.traffic.jitter is None else each.job.traffic.jitter,
                 links={
                     link: flows
@@ -183,7 +183,7 @@ def _contended_links(state: SimState, members: Sequence[int]) -> dict[str, None]
     peaks: dict[str, int] = {}
     for index in members:
         placed = state.running[index]
-        peak = max(phase.rate for phase in placed.claim.phases)
+        peak = max(phase.rate for phase in placed.phases)
         for link, flows in placed.placement.links.items():
             peaks[link] = peaks.get(link, 0) + flows * peak
     return {

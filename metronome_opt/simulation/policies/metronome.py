@@ -317,9 +317,7 @@ class _Group:
 
     def bursts_ms(self, index: int) -> tuple[float, ...]:
         """Return when the bursts of a job are due in an iteration."""
-        return tuple(
-            sorted(float(p.start * SLOT_MS) for p in self.state.running[index].claim.phases)
-        )
+        return tuple(sorted(float(p.start * SLOT_MS) for p in self.state.running[index].phases))
 
     def change_costs(self, plan: Plan) -> Floats:
         """Return by how much waits for new windows slow jobs down until the next job leaves."""

@@ -31,7 +31,7 @@ from metronome_opt.kubernetes.state.store import Store
 from metronome_opt.kubernetes.state.views import instance_of, restore, snapshot_of
 from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import Gpu
@@ -167,7 +167,10 @@ def test_a_state_and_its_scenario_have_one_instance(both: ClusterState) -> None:
     problem = build_scenario(scenario_of(both))
     assert problem.instance == instance_of(both)
     assert {job.name: job.period for job in problem.instance.jobs} == {"bert-16": 111, "bert-8": 72}
-    exact = {entry.traffic.job.name: float(entry.exact.duration) for entry in problem.traffic}
+    exact = {
+        traffic.job.name: float(iteration.duration)
+        for traffic, iteration in zip(problem.traffic, problem.iterations, strict=True)
+    }
     assert exact == pytest.approx({"bert-16": TWO_MS, "bert-8": INSIDE_MS}, rel=1e-5)
 
 

@@ -10,7 +10,7 @@ from metronome_opt.kubernetes.state.observations import GateCounter, Read
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Link, Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Node, Resources
 
 RATE = 900

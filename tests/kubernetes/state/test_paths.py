@@ -22,7 +22,7 @@ from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 from metronome_opt.problem.instance import Link, Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Node, Rack, Resources
 from tests.kubernetes.controller.test_reconcile import Bed
 
