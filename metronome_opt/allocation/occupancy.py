@@ -20,9 +20,9 @@ from metronome_opt.allocation.candidates import FreeResources, network_cost
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.paths import choose_paths
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 
 CANDIDATES = 24
 """Placements of a job that are priced."""
@@ -42,7 +42,7 @@ class PlacedJob:
     placement: Placement
 
     @cached_property
-    def pattern(self) -> IterationProfile:
+    def pattern(self) -> Iteration:
         """Its iteration there."""
         return self.job.traffic(self.placement.transport)
 
@@ -285,7 +285,7 @@ class Occupancy:
         return mine, theirs
 
     def price_on(
-        self, link: str, job: JobRequest, pattern: IterationProfile, flows: int
+        self, link: str, job: JobRequest, pattern: Iteration, flows: int
     ) -> tuple[float, float]:
         """Return what a job of so many flows and those on a link cost each other, and the load."""
         capacity, cost, load = self.room.cluster.capacities[link], 0.0, 0.0
@@ -299,7 +299,7 @@ class Occupancy:
             )
             together = min(job.expected_ms, other.job.expected_ms)
             cost += together * (job.cost_weight * mine + other.job.cost_weight * theirs)
-            sent = float(sum(other.pattern.volume)) / other.pattern.alone_ms
+            sent = float(1000 * other.pattern.volume) / other.pattern.isolated_ms
             load += its_flows * sent / capacity
         return cost, load
 

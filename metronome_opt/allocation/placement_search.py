@@ -30,13 +30,13 @@ from metronome_opt.allocation.slots.simulator import (
     mean_weights,
 )
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import ANY_COST, Paths
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
@@ -363,8 +363,8 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
     job, hyperperiod = traffic.job, scenario.hyperperiod_slots
 
     @cache
-    def pattern(transport: Transport) -> IterationProfile:
-        return IterationProfile.of_iteration(traffic.isolated(transport), traffic.jitter)
+    def pattern(transport: Transport) -> Iteration:
+        return traffic.isolated(transport)
 
     @cache
     def is_short(transport: Transport) -> bool:
@@ -380,7 +380,7 @@ def _demand(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
         tasks=job.workers,
         each=job.each,
         traffic=pattern,
-        best_ms=pattern(traffic.best).alone_ms if traffic.best else math.inf,
+        best_ms=pattern(traffic.best).isolated_ms if traffic.best else math.inf,
         algorithm=traffic.algorithm,
         weight=weight,
         length_ms=_ALL_MS,

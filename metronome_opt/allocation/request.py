@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import Resources
 
 UNKNOWN_MS = 3_600_000.0
@@ -46,7 +46,7 @@ class JobRequest:
     name: str
     tasks: int
     each: Resources
-    traffic: Callable[[Transport], IterationProfile]
+    traffic: Callable[[Transport], Iteration]
     best_ms: float
     algorithm: Algorithm = "tasks"
     weight: int = 1
@@ -73,7 +73,7 @@ class JobRequest:
 
     def loss(self, transport: Transport) -> float:
         """Return by what share its iteration at a place is longer than the best one."""
-        return self.traffic(transport).alone_ms / self.best_ms - 1
+        return self.traffic(transport).isolated_ms / self.best_ms - 1
 
     def fits(self, placement: Placement) -> bool:
         """Return whether its iteration at a place is not too long, and its links carry it."""

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.fluid import loop, state
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.problem.instance import Sharing
+from metronome_opt.scenario.iteration import Iteration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,7 @@ class Engine:
         links: Mapping[str, int],
         *,
         at: float | None = None,
-        pattern: IterationProfile | None = None,
+        pattern: Iteration | None = None,
         slot: WindowSchedule | None = None,
     ) -> None:
         """Let a job begin its first iteration.
@@ -132,7 +133,7 @@ class Engine:
         links: Mapping[str, int],
         *,
         at: float,
-        pattern: IterationProfile | None = None,
+        pattern: Iteration | None = None,
     ) -> None:
         """Interrupt a job, which goes on across other links, with no slot, from a time on.
 
@@ -144,7 +145,7 @@ class Engine:
         self._route(job, links, pattern)
         self.assign(job, None)
 
-    def reroute(self, job: int, links: Mapping[str, int], pattern: IterationProfile) -> None:
+    def reroute(self, job: int, links: Mapping[str, int], pattern: Iteration) -> None:
         """Let the flows of a job take other links from now on, in whatever it does."""
         self._flush_trace()
         left = loop.leave_links(self._world, job)
@@ -365,7 +366,7 @@ class Engine:
         self._traces.append((records["time"].copy(), uses["link"], uses["job"], rates))
         self._world.clock["traced"] = 0
 
-    def _route(self, job: int, links: Mapping[str, int], pattern: IterationProfile | None) -> None:
+    def _route(self, job: int, links: Mapping[str, int], pattern: Iteration | None) -> None:
         """Let a job that sends nothing cross some links from now on."""
         row = self._world.jobs[job]
         self._set_segments(job, pattern or self.runners[job].pattern, links)
@@ -375,20 +376,21 @@ class Engine:
         for use, (link, flows) in enumerate(links.items(), start=first):
             self._world.uses[use] = (self._index[link], job, flows, -1, -1)
 
-    def _set_segments(self, job: int, pattern: IterationProfile, links: Mapping[str, int]) -> None:
+    def _set_segments(self, job: int, pattern: Iteration, links: Mapping[str, int]) -> None:
         first = int(self._world.jobs[job]["first_segment"])
         limit = min(
             (self._nominal[self._index[link]] / flows for link, flows in links.items()),
             default=math.inf,
         )
-        sent = list(accumulate(map(float, pattern.volume), initial=0.0))
-        for segment, compute in enumerate(pattern.compute):
+        volumes = [float(1000 * burst.volume) for burst in pattern.bursts]
+        sent = list(accumulate(volumes, initial=0.0))
+        for segment, compute in enumerate(pattern.pauses):
             row = self._world.segments[first + segment]
             row["compute"] = float(compute)
             row["before"] = sent[segment]
-            if segment < len(pattern.volume):
-                row["volume"] = float(pattern.volume[segment])
-                row["rate"] = min(float(pattern.rate[segment]), limit)
+            if segment < len(volumes):
+                row["volume"] = volumes[segment]
+                row["rate"] = min(float(pattern.bursts[segment].rate), limit)
 
     def _set_disturbances(self, conditions: Conditions, seed: int) -> None:
         """Seed every job separately, so that its random numbers do not depend on other jobs."""
@@ -425,15 +427,15 @@ def _make_world(runners: Sequence[EngineJob], links: int, *, traced: bool) -> st
         jobs=len(runners),
         links=links,
         uses=uses,
-        segments=sum(len(runner.pattern.compute) for runner in runners),
+        segments=sum(len(runner.pattern.pauses) for runner in runners),
         kept=max(1, min(_KEPT, _ALL_KEPT // max(1, len(runners)))),
         trace=_TRACE + 4 * uses if traced else 1,
     )
     segment, use = 0, 0
     for row, runner in zip(made.jobs, runners, strict=True):
-        row["first_segment"], row["segments"] = segment, len(runner.pattern.compute)
+        row["first_segment"], row["segments"] = segment, len(runner.pattern.pauses)
         row["first_use"] = use
         row["total"] = -1 if runner.iterations is None else runner.iterations
-        segment += len(runner.pattern.compute)
+        segment += len(runner.pattern.pauses)
         use += runner.max_links
     return made

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
-from metronome_opt.engine.jobs import alone_ms
+from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.evaluation import Evaluation
@@ -175,7 +175,10 @@ def jobs_table(
         rows.append(
             (
                 *(job.name, str(job.weight), f"{job.period * slot_ms:,}"),
-                *(format_number(instance.best_ms(job)), format_number(alone_ms(instance, job))),
+                *(
+                    format_number(instance.best_ms(job)),
+                    format_number(isolated_iteration(instance, job).duration),
+                ),
                 *(
                     format_number(before),
                     format_number(after),
@@ -231,7 +234,7 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
 
     And one more where slots make the jobs slower, as those of minimum contention may.
     """
-    alone = {job.name: alone_ms(instance, job) for job in instance.jobs}
+    alone = {job.name: isolated_iteration(instance, job).duration for job in instance.jobs}
     each, before, after = (float(mean_slowdown(instance, by)) for by in (alone, *times))
     gated = sum((schedule.gated or dict.fromkeys(alone, True)).values())
     text = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.problem.instance import Phase
+from metronome_opt.problem.instance import Job, Phase
 
 _MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
 
@@ -52,25 +53,61 @@ class Iteration:
     is_fine
         True if bursts may be shorter than slots and many, as those of buckets are, so that to round
         each of them up would make the iteration longer than it is.
+    jitter
+        Standard deviation of a computing time, as a share of it; None where unknown.
     """
 
     bursts: tuple[Burst, ...]
     rest: Fraction = Fraction(0)
     is_fine: bool = False
+    jitter: float | None = None
 
-    @property
+    @classmethod
+    def of_job(cls, job: Job, slot_ms: int) -> Iteration:
+        """Return the iteration of a job of an instance: whatever is no burst is computing."""
+        bursts, end = [], 0
+        for phase in sorted(job.phases, key=lambda phase: phase.start):
+            volume = Fraction(phase.length * phase.rate * slot_ms, 1000)
+            after = Fraction((phase.start - end) * slot_ms)
+            bursts.append(Burst(after, volume, Fraction(phase.rate)))
+            end = phase.end
+        return cls(tuple(bursts), Fraction((job.period - end) * slot_ms), jitter=job.jitter)
+
+    @cached_property
+    def pauses(self) -> tuple[Fraction, ...]:
+        """Times without traffic before each burst and after the last one, in ms."""
+        return *(burst.after for burst in self.bursts), self.rest
+
+    @cached_property
     def duration(self) -> Fraction:
         """Length of the iteration in ms."""
-        return sum((burst.after + burst.duration for burst in self.bursts), self.rest)
+        return sum((burst.duration for burst in self.bursts), sum(self.pauses, Fraction(0)))
+
+    @cached_property
+    def isolated_ms(self) -> float:
+        """Its duration as a float."""
+        return float(self.duration)
 
     @property
     def volume(self) -> Fraction:
         """The volume of one flow in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
 
-    def slowed_to(self, rate: Fraction) -> Iteration:
-        """Return the iteration with no burst faster than a rate; bursts take longer then."""
-        if all(burst.rate <= rate for burst in self.bursts):
+    @cached_property
+    def peak(self) -> float:
+        """The maximum rate of a flow, in Mbit/s; 0 if it never sends."""
+        return max((float(burst.rate) for burst in self.bursts), default=0.0)
+
+    @cached_property
+    def key(self) -> tuple[float, ...]:
+        """Its numbers as floats, which are quick to compare."""
+        volumes = (burst.volume for burst in self.bursts)
+        numbers = (*self.pauses, *volumes, *(burst.rate for burst in self.bursts))
+        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
+
+    def slowed_to(self, rate: Fraction | None) -> Iteration:
+        """Return the iteration with no burst faster than `rate`; None for no limit."""
+        if rate is None or all(burst.rate <= rate for burst in self.bursts):
             return self
         bursts = tuple(replace(burst, rate=min(rate, burst.rate)) for burst in self.bursts)
         return replace(self, bursts=bursts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, cached_property
 from pathlib import Path
@@ -129,7 +130,7 @@ class JobTraffic:
 
     def isolated(self, transport: Transport) -> Iteration:
         """Return its iteration at a place where it has the network to itself."""
-        exact = self.at(transport)
+        exact = replace(self.at(transport), jitter=self.jitter)
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
     def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:

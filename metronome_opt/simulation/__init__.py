@@ -16,7 +16,7 @@ __all__ = ["POLICIES", "Conditions", "SimulationResult", "simulate", "simulate_s
 _HOMES = {
     "POLICIES": f"{__name__}.policies",
     "Conditions": "metronome_opt.engine.conditions",
-    "SimulationResult": f"{__name__}.measures",
+    "SimulationResult": f"{__name__}.result",
     "simulate_schedule": f"{__name__}.run",
     "simulate": f"{__name__}.run",
 }

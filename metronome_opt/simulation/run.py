@@ -10,11 +10,12 @@ from fractions import Fraction
 from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule, isolated_iteration
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.bounds import TimeBound
 from metronome_opt.simulation.policies import find_policy, is_plugin
@@ -256,14 +257,14 @@ class _Simulation:
         self._engine.classify(index, order.traffic_class)
         self._engine.enter(index, links, at=start, pattern=pattern, slot=order.slot)
 
-    def _settle(self, index: int) -> IterationProfile:
+    def _settle(self, index: int) -> Iteration:
         """Take down where a job now is; return its iteration there."""
         job, placement = self._state.running[index].job, self._state.running[index].placement
         alone = job.pattern(placement.transport) if self._policy.contends else job.best
         self._facts[index] |= {
             "nodes": len(set(placement.nodes)),
             "racks": placement.racks,
-            "alone_ms": alone.alone_ms,
+            "alone_ms": alone.isolated_ms,
         }
         for link in placement.links:
             self._used_since.setdefault(link, self._engine.now)
@@ -351,7 +352,7 @@ def simulate_schedule(
         engine.enter(
             index, job.links, at=start, slot=WindowSchedule(period_ms=period) if enforce else None
         )
-        alone = float(alone_ms(instance, job))
+        alone = isolated_iteration(instance, job).isolated_ms
         facts.append(
             {
                 "job": job.name,

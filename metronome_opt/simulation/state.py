@@ -12,11 +12,12 @@ from functools import cache, cached_property
 from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.errors import InputError, pluralise
 from metronome_opt.problem.instance import Phase, Sharing
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
@@ -44,7 +45,7 @@ class TrainingJob:
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
         self.work: JobSpec = traffic.job
-        self._known: dict[Transport, IterationProfile] = {}
+        self._known: dict[Transport, Iteration] = {}
 
     @property
     def name(self) -> str:
@@ -69,11 +70,10 @@ class TrainingJob:
             )
         return self.work.iterations
 
-    def pattern(self, transport: Transport) -> IterationProfile:
+    def pattern(self, transport: Transport) -> Iteration:
         """Return its iteration at a place."""
         if transport not in self._known:
-            exact = self.traffic.isolated(transport)
-            self._known[transport] = IterationProfile.of_iteration(exact, self.traffic.jitter)
+            self._known[transport] = self.traffic.isolated(transport)
         return self._known[transport]
 
     @cache  # noqa: B019 (as long as the job)
@@ -97,14 +97,14 @@ class TrainingJob:
         )
 
     @property
-    def best(self) -> IterationProfile:
+    def best(self) -> Iteration:
         """Its shortest iteration in the empty cluster."""
         return self.pattern(self._best_place)
 
     @property
     def best_ms(self) -> float:
         """Its length in ms."""
-        return self.best.alone_ms
+        return self.best.isolated_ms
 
     @cached_property
     def _best_place(self) -> Transport:
@@ -139,7 +139,7 @@ class RunningJob:
         return math.ceil(self.pattern.peak)
 
     @property
-    def pattern(self) -> IterationProfile:
+    def pattern(self) -> Iteration:
         """Its iteration in this placement."""
         return self.job.pattern(self.placement.transport)
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
 from tests.scenario.test_overhead import zones
 from tests.simulation.scenes import racks, scene, switch, work
 
-ALONE = IterationProfile((Fraction(1),), (), ())
+ALONE = Iteration((), Fraction(1))
 
 
 def room(cluster: dict[str, object], **taken: int) -> FreeResources:

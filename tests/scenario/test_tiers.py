@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import FreeResources
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.verification import check_traffic
 from tests.tiers import examples
@@ -176,9 +176,7 @@ def test_the_judge_finds_the_same_flows(
 
 
 def job(tasks: int) -> JobRequest:
-    return JobRequest(
-        "j", tasks, ONE_GPU, traffic=lambda _: IterationProfile((), (), ()), best_ms=1.0
-    )
+    return JobRequest("j", tasks, ONE_GPU, traffic=lambda _: Iteration(()), best_ms=1.0)
 
 
 def nearest(taken: str, tasks: int) -> set[str]:

@@ -7,10 +7,11 @@ import statistics
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
 from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import Conditions
 from metronome_opt.simulation.state import SLOT_MS, training_jobs
 from tests.builders import job
@@ -57,7 +58,7 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     """200 jobs of 100 ms in slots of 110, 10 ms early; clocks are never set."""
     ppm, jobs = 1000.0, 200
     engine = running(
-        *[IterationProfile.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
+        *[Iteration.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
         slots=[WindowSchedule(110.0, cushion_ms=9.0)] * jobs,
         iterations=21,
         capacity=100 * jobs,

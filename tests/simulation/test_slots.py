@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import LatePolicy, WindowSchedule
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import Conditions, simulate_schedule
 from tests.builders import job
 from tests.simulation.runs import column, finish, links, running
@@ -67,8 +68,8 @@ def test_late_job_follows_its_lateness_rule(
     Both burst from 60 on at 50: the guest has sent 2000 at 100, when a has 2000 of 4000 left. c is
     on a link of its own and starts at 50.
     """
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
-    guest = IterationProfile.of_job(job("guest", 8, (6, 2, 100)), 10)
+    pattern = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
+    guest = Iteration.of_job(job("guest", 8, (6, 2, 100)), 10)
     engine = running(
         *(pattern, pattern, guest),
         links=["link", "other", "link"],
@@ -81,7 +82,7 @@ def test_late_job_follows_its_lateness_rule(
 
 def test_early_job_waits_only_beyond_its_cushion() -> None:
     """Of 103 ms it needs 100: 3 and 6 ms early it begins at once, of 9 ms it waits for all."""
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
+    pattern = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
     slot = WindowSchedule(103, 7, LatePolicy.HOLD)
     assert finish(running(pattern, slots=[slot], iterations=7)) == [[100, 100, 109] * 2 + [100]]
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import IterationProfile, LatePolicy, WindowSchedule
+from metronome_opt.engine.jobs import LatePolicy, WindowSchedule
 from metronome_opt.problem.instance import Instance
+from metronome_opt.scenario.iteration import Iteration
 from tests.builders import job
 from tests.simulation.exact import exact_times, system
 from tests.simulation.runs import free_run, running
@@ -24,7 +25,7 @@ def test_bursts_ready_together_are_served_in_order(
 ) -> None:
     """Both are ready at 60, one of them 10 after its slot, of which 4 are allowed."""
     late, due = (WindowSchedule(130.0, 4.0, LatePolicy.HOLD, 1, (at,)) for at in (50.0, 60.0))
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
+    pattern = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
     slots = [(late, due)[which] for which in order]
     engine = running(pattern, pattern, links=["one", "two"], slots=slots)
     ends = {engine.run(math.inf): engine.now for _ in order}
@@ -34,7 +35,7 @@ def test_bursts_ready_together_are_served_in_order(
 def test_events_without_duration_keep_their_order() -> None:
     """a's second burst follows its first without computing, before b's ends at that moment."""
     jobs = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
-    engine = running(*(IterationProfile.of_job(each, 10) for each in jobs), watched=["link"])
+    engine = running(*(Iteration.of_job(each, 10) for each in jobs), watched=["link"])
     engine.run(15.0)
     trace = engine.trace()
     assert list(zip(trace["time_ms"], trace["job"], trace["rate_mbps"], strict=True)) == [

@@ -21,7 +21,6 @@ from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.state.classes import in_class
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -31,6 +30,7 @@ from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.reference import EmptyCluster, empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
@@ -180,7 +180,7 @@ def place_job(
     delays = dict(decision.start.delays)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
-    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
+    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).isolated_ms
     claim = claim_at(state, gang, placement, mine - job.loss(placement.transport), now_s)
     claim = in_class(state, claim, placement)
     expected_ms = best_ms * (1 + mine)
@@ -229,7 +229,7 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
             each = occupancy.remove(name)
             mine = occupancy.start(each.job, each.placement).delays.get(name, 0.0)
             occupancy.add(each)
-            alone_ms = each.job.traffic(each.placement.transport).alone_ms
+            alone_ms = each.job.traffic(each.placement.transport).isolated_ms
             iteration_ms = each.job.best_ms * (1 + mine)
             slots_ms = iteration_ms + (slots_ms - alone_ms if claim.gated else 0.0)
         iterations[name] = slots_ms
@@ -268,22 +268,22 @@ def _present(state: ClusterState) -> Cluster:
 @lru_cache(maxsize=_REMEMBERED)
 def _traffic_of(
     empty: EmptyCluster, gang: Gang, slot_ms: int
-) -> tuple[Callable[[Transport], IterationProfile], float]:
+) -> tuple[Callable[[Transport], Iteration], float]:
     """Return the iteration of a gang at a place, and the length of its best one, in ms."""
 
     @cache
-    def traffic(transport: Transport) -> IterationProfile:
+    def traffic(transport: Transport) -> Iteration:
         # On a link that has failed it would take for ever.
         transport = transport._replace(rate=max(Fraction(1), transport.rate))
         if gang.step is None:
-            pattern = IterationProfile.of_job(gang.job({}), slot_ms)
+            pattern = Iteration.of_job(gang.job({}), slot_ms)
         else:
-            pattern = IterationProfile.of_iteration(gang.step.at(transport), gang.jitter)
+            pattern = replace(gang.step.at(transport), jitter=gang.jitter)
         return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
     places = empty.transports(gang.tasks, gang.each, gang.allreduce)
     own = float(gang.period * slot_ms)
-    return traffic, min([traffic(place).alone_ms for place in places] or [own])
+    return traffic, min([traffic(place).isolated_ms for place in places] or [own])
 
 
 def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequest:
