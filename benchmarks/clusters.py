@@ -9,8 +9,8 @@ from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario.cluster import Distance
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.nodes import Host, Rack, Resources
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.nodes import Node, Rack, Resources
 
 _RACK_COST = 2
 LARGE_HYPERPERIOD = 400
@@ -45,7 +45,7 @@ def make_cluster(
         slot_ms=5,
         hyperperiod=hyperperiod,
         nodes=tuple(
-            Host(name=f"n{index}", has=Resources(gpus=count), interface=f"n{index}", rack=rack)
+            Node(name=f"n{index}", has=Resources(gpus=count), interface=f"n{index}", rack=rack)
             for index, (rack, count) in enumerate(zip(homes, each, strict=True))
         ),
         racks=tuple(

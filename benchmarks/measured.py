@@ -19,10 +19,11 @@ from metronome_opt.errors import pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
-from metronome_opt.scenario.build import PlacedInstance, PlacedTraffic
-from metronome_opt.scenario.job_traffic import JobTraffic
+from metronome_opt.scenario.iteration import Iteration
+from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
+from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.scenario_file import COMPUTED, JobSpec
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 
 SCENARIO = "paper-24-measured"
@@ -78,7 +79,8 @@ def _computed(scenario: Scenario, folder: Path) -> Scenario:
 
 
 def _by_model(scenario: Scenario) -> Iterator[tuple[JobSpec, MeasuredStep]]:
-    for job, step in zip(scenario.jobs, scenario.sources(), strict=True):
+    for job, traffic in zip(scenario.jobs, read_traffic(scenario), strict=True):
+        step = traffic.source
         if isinstance(step, MeasuredStep):
             yield job, step
 
@@ -108,28 +110,32 @@ def _as_measured(workload: Workload, step: MeasuredStep) -> dict[str, Any]:
 
 
 def _rows(problem: PlacedInstance) -> pd.DataFrame:
-    flows = problem.deployment.parts
+    flows, slot_ms = problem.deployment.parts, problem.instance.slot_ms
     return pd.DataFrame(
         {
-            "model": entry.traffic.job.model,
-            "traffic": _origin(entry.traffic),
-            "parallelism": _source(entry.traffic).kind,
-            "workers": entry.traffic.job.workers,
-            "batch": entry.traffic.job.batch or _step(entry.traffic).batch,
-            "rate_mbps": float(max(burst.rate for burst in entry.exact.bursts)),
-            "compute_ms": float(entry.exact.compute),
-            "sent_mb": float(flows.get(entry.traffic.job.name, 1) * entry.exact.volume / 8),
-            "iteration_ms": float(entry.exact.duration),
-            "bursts": len(entry.exact.bursts),
-            "duty_cycle": _duty_cycle(entry),
-            "period_ms": entry.rounded.period * entry.rounded.slot_ms,
-            "bursts_in_slots": len(entry.rounded.phases),
+            "model": entry.job.model,
+            "traffic": _origin(entry),
+            "parallelism": _source(entry).kind,
+            "workers": entry.job.workers,
+            "batch": entry.job.batch or _step(entry).batch,
+            "rate_mbps": float(max(burst.rate for burst in exact.bursts)),
+            "compute_ms": float(entry.step.compute_ms),
+            "sent_mb": float(flows.get(entry.job.name, 1) * exact.volume / 8),
+            "iteration_ms": float(exact.duration),
+            "bursts": len(exact.bursts),
+            "duty_cycle": _duty_cycle(exact),
+            "period_ms": job.period * slot_ms,
+            "bursts_in_slots": len(job.phases),
             "grid_error_percent": float(
-                100 * (entry.rounded.busy * entry.rounded.slot_ms / entry.exact.duration - 1)
+                100 * (exact.to_slots(slot_ms)[1] * slot_ms / exact.duration - 1)
             ),
-            "idle_error_percent": float(100 * entry.rounded.idle_error),
+            "idle_error_percent": float(
+                100 * (job.period - exact.to_slots(slot_ms)[1]) * slot_ms / exact.duration
+            ),
         }
-        for entry in problem.traffic
+        for entry, exact, job in zip(
+            problem.traffic, problem.iterations, problem.instance.jobs, strict=True
+        )
     )
 
 
@@ -148,9 +154,9 @@ def _origin(entry: JobTraffic) -> str:
     return COMPUTED if is_computed else f"measured on {_step(entry).device}"
 
 
-def _duty_cycle(entry: PlacedTraffic) -> float:
+def _duty_cycle(exact: Iteration) -> float:
     """Return the share of an iteration in which a worker sends, with the network to itself."""
-    return float(sum(burst.duration for burst in entry.exact.bursts) / entry.exact.duration)
+    return float(sum(burst.duration for burst in exact.bursts) / exact.duration)
 
 
 # ------------------------------------------------------------------ the picture
@@ -159,29 +165,33 @@ def _duty_cycle(entry: PlacedTraffic) -> float:
 def _picture(problems: Mapping[str, PlacedInstance]) -> MplFigure:
     """Draw an iteration of each model as measured, and below it as computed."""
     looks = dict(zip(_KINDS, ((style.BLUE, 0.42), ("#E69F00", 0.42)), strict=True))
-    entries = [problem.traffic for problem in problems.values()]
-    device = _step(entries[0][0].traffic).device
+    entries = [
+        [*zip(problem.traffic, problem.iterations, strict=True)] for problem in problems.values()
+    ]
+    device = _step(entries[0][0][0]).device
     picture = new_figure(10, 7.4, f"An iteration with the network to itself; device: {device}")
     axes = picture.subplots()
     rows = list(zip(*entries, strict=True))
     for row, pair in enumerate(rows):
-        longest = max(entry.exact.duration for entry in pair)
-        for place, (entry, (colour, height)) in enumerate(zip(pair, looks.values(), strict=True)):
+        longest = max(exact.duration for _, exact in pair)
+        for place, ((_, exact), (colour, height)) in enumerate(
+            zip(pair, looks.values(), strict=True)
+        ):
             y = row + (place - 1) * height
-            length = float(entry.exact.duration / longest)
+            length = float(exact.duration / longest)
             axes.broken_barh([(0, length)], (y, 0.9 * height), facecolor=style.PAPER)
-            axes.broken_barh(_spans(entry, longest), (y, 0.9 * height), facecolor=colour)
+            axes.broken_barh(_spans(exact, longest), (y, 0.9 * height), facecolor=colour)
             axes.text(
                 1.01,
                 y + 0.45 * height,
-                f"{pluralise(len(entry.exact.bursts), 'burst')}, {_duty_cycle(entry):.0%} of "
-                f"{float(entry.exact.duration):.0f} ms",
+                f"{pluralise(len(exact.bursts), 'burst')}, {_duty_cycle(exact):.0%} of "
+                f"{float(exact.duration):.0f} ms",
                 va="center",
                 fontsize=style.SMALL,
             )
     axes.set_yticks(
         range(len(rows)),
-        [f"{m.traffic.job.model}, {m.traffic.job.workers} workers" for m, _ in rows],
+        [f"{m.job.model}, {m.job.workers} workers" for (m, _), _ in rows],
     )
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
     axes.set_xlabel("time as a share of the longer of the two iterations")
@@ -195,10 +205,10 @@ def _picture(problems: Mapping[str, PlacedInstance]) -> MplFigure:
     return picture
 
 
-def _spans(entry: PlacedTraffic, longest: Fraction) -> list[tuple[float, float]]:
+def _spans(exact: Iteration, longest: Fraction) -> list[tuple[float, float]]:
     """Return begin and length of each burst as shares of `longest`."""
     spans, end = [], Fraction(0)
-    for burst in entry.exact.bursts:
+    for burst in exact.bursts:
         begin = end + burst.after
         spans.append((float(begin / longest), float(burst.duration / longest)))
         end = begin + burst.duration

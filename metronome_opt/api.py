@@ -27,7 +27,7 @@ from metronome_opt.problem.objectives import CONTENTION, SLOWDOWN, are_simulated
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.problem.stopping import StoppingRule
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
     Arguments,

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule, Status
+from metronome_opt.scenario.iteration import Burst, Iteration
 
 
 def job(name: str, period: int, *bursts: tuple[int, int, int], **fields: Any) -> Job:
     """Return a job with `bursts` (start, length, rate) that uses "link" once if not said else."""
     phases = tuple(Phase(start=s, length=m, rate=b) for s, m, b in bursts)
     return Job(name=name, period=period, phases=phases, **{"links": {"link": 1}, **fields})
+
+
+def iteration_of(
+    pauses: Sequence[Fraction | int], volumes: Sequence[Fraction | int], rates: Sequence[Fraction]
+) -> Iteration:
+    """Return the iteration of some pauses, volumes in Mbit/s * ms, and rates in Mbit/s."""
+    bursts = (
+        Burst(Fraction(pause), Fraction(volume) / 1000, Fraction(rate))
+        for pause, volume, rate in zip(pauses, volumes, rates, strict=False)
+    )
+    return Iteration(tuple(bursts), Fraction(pauses[-1]))
 
 
 def network(*jobs: Job, capacity: int = 100, **others: int) -> Instance:

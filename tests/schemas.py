@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from metronome_opt.kubernetes.state.records import Gang, JobFile
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.workload import Workload, data_folder
 
 DOCUMENTS: dict[str, TypeAdapter[Any]] = {

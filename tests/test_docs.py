@@ -18,7 +18,7 @@ from metronome_opt.kubernetes.state.placement import PlacementDecision, place_jo
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, locate, read_scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec, read_cluster
+from metronome_opt.scenario.cluster_input import ClusterSpec, read_cluster
 from metronome_opt.simulation import POLICIES, Conditions
 from metronome_opt.simulation.generators import Draw
 from metronome_opt.simulation.study import STUDIES, Study

@@ -13,7 +13,8 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import UniformCluster
-from metronome_opt.scenario.scenario_file import JobSpec
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulation.generators.jobs import take_fragment
@@ -127,7 +128,7 @@ def _batch(
     """Return a random one of the suitable batches; None if there is none."""
     usual = job.batch or 1
     batches = batches_around(usual, *BATCHES)
-    gpu, transport = cluster.gpu, cluster.placement(job.nodes or ()).transport
+    gpu, transport = cluster.gpu, compute_placement(cluster, job.nodes or ()).transport
     assert gpu is not None
     assert gpu.flops is not None
     suitable = suitable_batches(

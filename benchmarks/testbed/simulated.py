@@ -12,8 +12,9 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.problem.instance import Sharing
+from metronome_opt.scenario.iteration import Iteration
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def play_case(
     runners = [
         EngineJob(
             job.name,
-            IterationProfile.of_job(job, instance.slot_ms),
+            Iteration.of_job(job, instance.slot_ms),
             weighs[job.name],
             stated.iterations,
             len(job.links),

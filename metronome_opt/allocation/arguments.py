@@ -13,7 +13,8 @@ from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import PlacedInstance, locate, read_source
+from metronome_opt.scenario.placed_instance import PlacedInstance
+from metronome_opt.scenario.scenario_file import locate, read_source
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT, Exact
 from metronome_opt.solvers.budget import Budget
 

@@ -6,28 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain, zip_longest
 from operator import itemgetter
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.errors import InputError
-from metronome_opt.scenario.cluster import ANY_COST, Cluster
-from metronome_opt.scenario.cluster_input import most_free
+from metronome_opt.scenario.cluster import ANY_COST, Cluster, Paths
 from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.free_resources import FreeResources
-from metronome_opt.scenario.reference import EmptyCluster
-from metronome_opt.scenario.spines import Paths
+from metronome_opt.scenario.spreading import most_free
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 _WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
 _MAX_KNOWN = 10_000  # placements
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
-
-_PLACEMENTS: WeakKeyDictionary[EmptyCluster, dict[object, Placement]] = WeakKeyDictionary()
-"""Placements in a cluster, kept from one decision to the next."""
 
 _Rack = Mapping[str, int]  # tasks that there is room for, by node
 _Area = Sequence[Sequence[_Rack]]  # racks below a switch, by the switches right below it
@@ -65,8 +59,9 @@ class CandidatePlacements(FreeResources):
             for rack, ups in cluster.uplinks.items()
             if ups and not any(carries[link] for link in ups)
         }
-        self._tiers = _tiers([cluster.ways[rack] for rack in racks], closed)
-        self._placements = _PLACEMENTS.setdefault(cluster.empty, {})
+        self._tiers = _tiers([cluster.uplink_paths[rack] for rack in racks], closed)
+        # Kept from one decision to the next.
+        self._placements: dict[object, Placement] = cluster.memo.setdefault(CandidatePlacements, {})
         self._groups: dict[int, list[list[int]]] = {}  # of racks, by the cost between them
 
     def placement(
@@ -77,7 +72,7 @@ class CandidatePlacements(FreeResources):
         An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
         """
         placement = self.by_paths(nodes, job, paths)
-        link = placement.limit
+        link = placement.bottleneck
         if not placement.rate and link is not None:
             raise InputError(
                 f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
@@ -110,8 +105,8 @@ class CandidatePlacements(FreeResources):
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:
                 self._placements.clear()
-            found = self.cluster.placement(
-                nodes, algorithm, each=task_gpus, rails=rails, paths=paths
+            found = compute_placement(
+                self.cluster, nodes, algorithm, task_gpus=task_gpus, rails=rails, paths=paths
             )
             self._placements[key] = found
         return self._placements[key]

@@ -28,9 +28,9 @@ from metronome_opt.allocation.slots.milp import Row, minimise_in_process
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import PoolBound
-from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 from metronome_opt.solvers.kernels.compiled_instance import Ints

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.problem.instance import Sharing
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 
 CANDIDATES = 24
 """Placements of a job whose costs are compared."""
@@ -164,7 +164,7 @@ class Occupancy:
         return (self.placed[name] for name in names)
 
     def cost_on_link(
-        self, link: str, job: JobRequest, profile: IterationProfile, flows: int
+        self, link: str, job: JobRequest, profile: Iteration, flows: int
     ) -> tuple[float, float]:
         """Return what a job of some flows and the jobs on a link cost each other, and its load."""
         capacity, cost, load = self.resources.cluster.capacities[link], 0.0, 0.0
@@ -178,7 +178,7 @@ class Occupancy:
             )
             shared_ms = min(job.expected_ms, other.expected_ms)
             cost += shared_ms * (job.cost_weight * mine + other.cost_weight * theirs)
-            sent = float(sum(placed_job.profile.volume)) / placed_job.profile.alone_ms
+            sent = float(1000 * placed_job.profile.volume) / placed_job.profile.isolated_ms
             load += its_flows * sent / capacity
         return cost, load
 

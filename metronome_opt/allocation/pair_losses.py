@@ -17,8 +17,9 @@ import numpy as np
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.engine.conditions import JITTER, Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile
+from metronome_opt.engine.jobs import EngineJob
 from metronome_opt.problem.instance import Sharing
+from metronome_opt.scenario.iteration import Iteration
 
 _STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
@@ -27,7 +28,7 @@ _MULTIPLES = range(1, 9)  # of the base of two periods
 _CUSHION = 0.02  # of the shorter iteration: between bursts in slots
 _MAX_RATIO = 250  # of the longer period to the shorter one, as on a link that failed
 
-_Pair = Sequence[tuple[IterationProfile, int, int]]  # iteration, flows, weight of two jobs
+_Pair = Sequence[tuple[Iteration, int, int]]  # iteration, flows, weight of two jobs
 
 
 class PairLosses:
@@ -49,8 +50,8 @@ class PairLosses:
 
     def on_link(
         self,
-        one: tuple[IterationProfile, int, int],
-        other: tuple[IterationProfile, int, int],
+        one: tuple[Iteration, int, int],
+        other: tuple[Iteration, int, int],
         capacity: int,
     ) -> tuple[float, float]:
         """Return by what share each of two jobs is slower on a link than by itself.
@@ -131,14 +132,14 @@ class PairLosses:
 def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
     """Yield by what shares two jobs are slower with slots."""
     alone = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
-    one, two = (pattern.alone_ms for pattern in alone)
+    one, two = (pattern.isolated_ms for pattern in alone)
     together = sum(_span_ms(pattern) for pattern in alone) + _CUSHION * min(one, two)
     for many, few in product(_MULTIPLES, repeat=2):
         base = max(together, one / many, two / few)
         yield many * base / one - 1, few * base / two - 1
 
 
-def _span_ms(pattern: IterationProfile) -> float:
+def _span_ms(pattern: Iteration) -> float:
     """Return the time from the first burst to the end of the last, without the longest pause."""
-    before, *between, after = map(float, pattern.compute)
-    return pattern.alone_ms - max(before + after, *between, 0.0)
+    before, *between, after = map(float, pattern.pauses)
+    return pattern.isolated_ms - max(before + after, *between, 0.0)

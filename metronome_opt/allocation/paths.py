@@ -17,8 +17,8 @@ from random import Random
 
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest, PlacedJob
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.spines import Paths
 
 _ROUNDS = 2
 _BLINK = 0.25  # chance of a spine to be omitted in a search
@@ -149,7 +149,7 @@ def _links_of(
 ) -> tuple[Mapping[_Flow, Sequence[Sequence[str]]], Fraction]:
     """Return the links between racks that flows cross by each spine, and the most that rails do."""
     cluster = occupancy.resources.cluster
-    rails = {rail for node in {*placement.nodes} for rail in cluster.hosts[node].rails}
+    rails = {rail for node in {*placement.nodes} for rail in cluster.nodes_by_name[node].rails}
     links: dict[_Flow, list[Sequence[str]]] = {flow: [] for flow in flows}
     for spine in range(cluster.spines):
         there = _with_paths(occupancy, job, placement, dict.fromkeys(flows, spine))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
 
@@ -48,7 +48,7 @@ class JobRequest:
     name: str
     tasks: int
     task_resources: Resources
-    traffic: Callable[[Transport], IterationProfile]
+    traffic: Callable[[Transport], Iteration]
     best_ms: float
     algorithm: Algorithm = "tasks"
     weight: int = 1
@@ -62,7 +62,7 @@ class JobRequest:
     def of_traffic(
         cls,
         traffic: JobTraffic,
-        profile: Callable[[Transport], IterationProfile],
+        profile: Callable[[Transport], Iteration],
         best_ms: float,
         length_ms: float,
     ) -> JobRequest:
@@ -97,11 +97,11 @@ class JobRequest:
 
     def loss(self, transport: Transport) -> float:
         """Return by what share its iteration at a place is longer than the best one."""
-        return self.traffic(transport).alone_ms / self.best_ms - 1
+        return self.traffic(transport).isolated_ms / self.best_ms - 1
 
     def fits(self, placement: Placement) -> bool:
         """Return whether its iteration at a place is not too long, and its links carry it."""
-        if placement.limit is not None and not placement.rate:
+        if placement.bottleneck is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)
 
@@ -114,7 +114,7 @@ class PlacedJob:
     placement: Placement
 
     @cached_property
-    def profile(self) -> IterationProfile:
+    def profile(self) -> Iteration:
         """Its iteration there."""
         return self.job.traffic(self.placement.transport)
 

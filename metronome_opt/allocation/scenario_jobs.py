@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache
 
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.scenario_file import Scenario
 
@@ -50,19 +50,19 @@ def _request(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest
     job, hyperperiod = traffic.job, scenario.hyperperiod_slots
 
     @cache
-    def profile(transport: Transport) -> IterationProfile:
-        return IterationProfile.of_iteration(traffic.alone(transport), traffic.jitter)
+    def profile(transport: Transport) -> Iteration:
+        return traffic.isolated(transport)
 
     @cache
     def is_short(transport: Transport) -> bool:
         with suppress(InputError):
             # In slots, bursts that are stated are as fast as stated, whatever links carry.
-            if traffic.alone(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
+            if traffic.isolated(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
                 return False
-            return bool(traffic.rounded(transport, scenario.slot_ms, hyperperiod))
+            return bool(traffic.period(transport, scenario.slot_ms, hyperperiod))
         return False
 
-    best_ms = profile(traffic.best).alone_ms if traffic.best else math.inf
+    best_ms = profile(traffic.best).isolated_ms if traffic.best else math.inf
     return replace(
         JobRequest.of_traffic(traffic, profile, best_ms, _LENGTH_MS),
         weight=weight,

@@ -16,9 +16,10 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.errors import pluralise
 from metronome_opt.problem.objectives import MeanWeights
-from metronome_opt.scenario.build import PlacedInstance, build_scenario
+from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.free_resources import FreeResources
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 

@@ -15,7 +15,7 @@ from metronome_opt.problem.objectives import COMPLETION, SLOWDOWN, MeanWeights
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.solvers.arguments import Arguments
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver, find_solver
@@ -157,7 +157,7 @@ def allocate_once(
 
 def _lives_ms(placed: PlacedInstance) -> Mapping[str, float]:
     """Return how long each job runs at its best iteration, in ms."""
-    specs = {entry.traffic.job.name: entry.traffic.job for entry in placed.traffic}
+    specs = {traffic.job.name: traffic.job for traffic in placed.traffic}
     lives = {}
     for index, job in enumerate(placed.instance.jobs):
         iterations = specs[job.name].iterations if job.name in specs else None

@@ -25,8 +25,8 @@ from metronome_opt.files.records import (
     read_document_as,
 )
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
-from metronome_opt.scenario.build import build_problem, read_source
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
+from metronome_opt.scenario.build import build_problem
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, read_source
 from metronome_opt.simulation.study import shipped_folder
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 

@@ -6,7 +6,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.progress import live_line
 from metronome_opt.errors import error_context
 from metronome_opt.problem.schedule import read_schedule
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import verify_placed
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from metronome_opt.problem.instance import Instance
     from metronome_opt.problem.schedule import Schedule
     from metronome_opt.scenario import Scenario
-    from metronome_opt.scenario.build import PlacedInstance
+    from metronome_opt.scenario.placed_instance import PlacedInstance
 
 FILE = (
     "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
@@ -133,7 +133,7 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
         from metronome_opt.kubernetes.state.scenario import read_state
 
         return read_state(path, None if schedule is None else schedule.places)
-    from metronome_opt.scenario.build import read_source
+    from metronome_opt.scenario.scenario_file import read_source
 
     return read_source(path)
 

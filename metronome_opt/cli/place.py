@@ -357,8 +357,8 @@ def new_state(path: Path, *, with_jobs: bool = False) -> ClusterState:
     from metronome_opt.kubernetes.state.placement import place_scenario
     from metronome_opt.kubernetes.state.state import ClusterState
     from metronome_opt.scenario import locate, read_scenario
-    from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec, read_cluster
-    from metronome_opt.scenario.hyperperiods import with_hyperperiod
+    from metronome_opt.scenario.build import with_hyperperiod
+    from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, read_cluster
     from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
 
     path = locate(path)

@@ -18,7 +18,8 @@ from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Status, write_schedule
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import PlacedInstance, build_problem
+from metronome_opt.scenario.build import build_problem
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from metronome_opt.kubernetes.state.views import STATE_FORMAT
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 from metronome_opt.scenario import locate
-from metronome_opt.scenario.build import PlacedInstance
-from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, read_cluster
+from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, read_cluster
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
 from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
 

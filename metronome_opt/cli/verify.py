@@ -10,7 +10,7 @@ from metronome_opt.cli import options
 from metronome_opt.errors import error_context
 from metronome_opt.problem.objectives import SLOWDOWN
 from metronome_opt.problem.schedule import Schedule, read_schedule
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.verify.loads import load_bound
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.fluid import loop, state
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.problem.instance import Sharing
+from metronome_opt.scenario.iteration import Iteration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,7 @@ class Engine:
         links: Mapping[str, int],
         *,
         at: float | None = None,
-        pattern: IterationProfile | None = None,
+        pattern: Iteration | None = None,
         windows: WindowSchedule | None = None,
     ) -> None:
         """Start a job's first iteration.
@@ -128,7 +129,7 @@ class Engine:
         links: Mapping[str, int],
         *,
         at: float,
-        pattern: IterationProfile | None = None,
+        pattern: Iteration | None = None,
     ) -> None:
         """Interrupt a job, and start it across other links, without windows, at a time.
 
@@ -140,7 +141,7 @@ class Engine:
         self._route(job, links, pattern)
         self.set_windows(job, None)
 
-    def reroute(self, job: int, links: Mapping[str, int], pattern: IterationProfile) -> None:
+    def reroute(self, job: int, links: Mapping[str, int], pattern: Iteration) -> None:
         """Move the flows of a job to other links, whatever it does now."""
         self._flush_trace()
         left = loop.leave_links(self._state, job)
@@ -356,7 +357,7 @@ class Engine:
         self._traces.append((records["time"].copy(), uses["link"], uses["job"], rates))
         self._state.clock["traced"] = 0
 
-    def _route(self, job: int, links: Mapping[str, int], pattern: IterationProfile | None) -> None:
+    def _route(self, job: int, links: Mapping[str, int], pattern: Iteration | None) -> None:
         """Set the links and the iteration of a job that sends nothing."""
         row = self._state.jobs[job]
         self._set_segments(job, pattern or self.jobs[job].pattern, links)
@@ -366,19 +367,20 @@ class Engine:
         for use, (link, flows) in enumerate(links.items(), start=first):
             self._state.uses[use] = (self._index[link], job, flows, -1, -1)
 
-    def _set_segments(self, job: int, pattern: IterationProfile, links: Mapping[str, int]) -> None:
+    def _set_segments(self, job: int, pattern: Iteration, links: Mapping[str, int]) -> None:
         first = int(self._state.jobs[job]["first_segment"])
         capacities = self._state.links["capacity"]
         shares = (capacities[self._index[link]] / flows for link, flows in links.items())
         limit = min(shares, default=math.inf)
-        sent = list(accumulate(map(float, pattern.volume), initial=0.0))
-        for segment, compute in enumerate(pattern.compute):
+        volumes = [float(1000 * burst.volume) for burst in pattern.bursts]
+        sent = list(accumulate(volumes, initial=0.0))
+        for segment, compute in enumerate(pattern.pauses):
             row = self._state.segments[first + segment]
             row["compute"] = float(compute)
             row["before"] = sent[segment]
-            if segment < len(pattern.volume):
-                row["volume"] = float(pattern.volume[segment])
-                row["rate"] = min(float(pattern.rate[segment]), limit)
+            if segment < len(volumes):
+                row["volume"] = volumes[segment]
+                row["rate"] = min(float(pattern.bursts[segment].rate), limit)
 
     def _set_disturbances(self, conditions: Conditions, seed: int) -> None:
         """Seed every job separately, so that its random numbers do not depend on other jobs."""
@@ -415,15 +417,15 @@ def _make_state(jobs: Sequence[EngineJob], links: int, *, traced: bool) -> state
         jobs=len(jobs),
         links=links,
         uses=uses,
-        segments=sum(len(job.pattern.compute) for job in jobs),
+        segments=sum(len(job.pattern.pauses) for job in jobs),
         kept=max(1, min(_KEPT, _ALL_KEPT // max(1, len(jobs)))),
         trace=_TRACE + 4 * uses if traced else 1,
     )
     segment, use = 0, 0
     for row, job in zip(made.jobs, jobs, strict=True):
-        row["first_segment"], row["segments"] = segment, len(job.pattern.compute)
+        row["first_segment"], row["segments"] = segment, len(job.pattern.pauses)
         row["first_use"] = use
         row["total"] = -1 if job.iterations is None else job.iterations
-        segment += len(job.pattern.compute)
+        segment += len(job.pattern.pauses)
         use += job.max_links
     return made

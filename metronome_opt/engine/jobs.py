@@ -2,106 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Self
 
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.scenario.iteration import Iteration
 
 
-@dataclass(frozen=True)
-class IterationProfile:
-    """One iteration.
-
-    Attributes
-    ----------
-    compute
-        Computing time before each burst and after the last one, in ms, shape (bursts + 1,).
-    volume
-        What a flow sends in each burst, in Mbit/s * ms, shape (bursts,).
-    rate
-        The fastest that a flow may send in each burst, in Mbit/s, shape (bursts,).
-    jitter
-        Standard deviation of a computing time, as a share of it; None where unknown.
-    """
-
-    compute: tuple[Fraction, ...]
-    volume: tuple[Fraction, ...]
-    rate: tuple[Fraction, ...]
-    jitter: float | None = None
-
-    @cached_property
-    def duration(self) -> Fraction:
-        """The length of an iteration if the network is the job's own, in ms."""
-        bursts = zip(self.volume, self.rate, strict=True)
-        return sum(self.compute, Fraction(0)) + sum(
-            (volume / rate for volume, rate in bursts), Fraction(0)
-        )
-
-    @cached_property
-    def alone_ms(self) -> float:
-        """The duration as a float."""
-        return float(self.duration)
-
-    @cached_property
-    def key(self) -> tuple[float, ...]:
-        """The same numbers as floats, which are quick to compare."""
-        numbers = (*self.compute, *self.volume, *self.rate)
-        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
-
-    @cached_property
-    def peak(self) -> float:
-        """The maximum rate of a flow, in Mbit/s; 0 if it never sends."""
-        return max(map(float, self.rate), default=0.0)
-
-    def slowed_to(self, rate: Fraction | None) -> IterationProfile:
-        """Return the pattern with no burst faster than `rate`; None for no limit."""
-        if rate is None:
-            return self
-        return replace(self, rate=tuple(min(own, rate) for own in self.rate))
-
-    @classmethod
-    def of_iteration(cls, iteration: Iteration, jitter: float | None = None) -> IterationProfile:
-        """Return the pattern of an iteration without delays."""
-        return cls(
-            (*(burst.after for burst in iteration.bursts), iteration.rest),
-            tuple(1000 * burst.volume for burst in iteration.bursts),
-            tuple(Fraction(burst.rate) for burst in iteration.bursts),
-            jitter,
-        )
-
-    @classmethod
-    def of_job(cls, job: Job, slot_ms: int) -> IterationProfile:
-        """Return the pattern of a job of an instance: whatever is no burst is computing."""
-        compute, end = [], 0
-        phases = sorted(job.phases, key=lambda phase: phase.start)
-        for phase in phases:
-            compute.append(Fraction((phase.start - end) * slot_ms))
-            end = phase.start + phase.length
-        compute.append(Fraction((job.period - end) * slot_ms))
-        return cls(
-            tuple(compute),
-            tuple(Fraction(phase.length * phase.rate * slot_ms) for phase in phases),
-            tuple(Fraction(phase.rate) for phase in phases),
-            job.jitter,
-        )
-
-
-def pattern_alone(instance: Instance, job: Job) -> IterationProfile:
+def isolated_iteration(instance: Instance, job: Job) -> Iteration:
     """Return the iteration of a job that has its links to itself.
 
     Longer than its period if its own flows do not fit on a link.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     widest = [Fraction(capacities[link], flows) for link, flows in job.links.items()]
-    return IterationProfile.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None))
-
-
-def alone_ms(instance: Instance, job: Job) -> Fraction:
-    """Return the length of an iteration of a job that has its links to itself, in ms."""
-    return pattern_alone(instance, job).duration
+    return Iteration.of_job(job, instance.slot_ms).slowed_to(min(widest, default=None))
 
 
 @dataclass(frozen=True)
@@ -121,7 +37,7 @@ class EngineJob:
     """
 
     name: str
-    pattern: IterationProfile
+    pattern: Iteration
     weight: int = 1
     iterations: int | None = None
     max_links: int = 1
@@ -133,7 +49,7 @@ class EngineJob:
         return [
             cls(
                 job.name,
-                IterationProfile.of_job(job, instance.slot_ms),
+                Iteration.of_job(job, instance.slot_ms),
                 job.weight,
                 iterations,
                 len(job.links),

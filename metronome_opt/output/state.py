@@ -34,7 +34,7 @@ def _cluster_table(state: ClusterState) -> Table:
 
 
 def _jobs_table(state: ClusterState) -> Table:
-    slot_ms, hosts = state.cluster.slot_ms, state.cluster.hosts
+    slot_ms, hosts = state.cluster.slot_ms, state.cluster.nodes_by_name
     rows = [
         (
             job,

@@ -14,18 +14,17 @@ from rich.text import Text
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
-from metronome_opt.engine.jobs import alone_ms
+from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
-from metronome_opt.scenario.spines import Paths
+from metronome_opt.scenario.cluster import Paths
 
 if TYPE_CHECKING:
-    from metronome_opt.scenario.build import PlacedInstance
-    from metronome_opt.scenario.deployment import Deployment
+    from metronome_opt.scenario.placed_instance import Deployment, PlacedInstance
 
 CUSHION_LEGEND = (
     "cushion: slots by which all bursts can grow before a link without contention has some; "
@@ -127,15 +126,17 @@ def traffic_table(problem: PlacedInstance) -> Table:
         (
             job.name,
             str(job.weight),
-            str(entry.traffic.job.workers),
-            entry.traffic.title,
-            f"{float(entry.exact.duration):,.1f}",
+            str(traffic.job.workers),
+            traffic.title,
+            f"{float(iteration.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),
             f"{job.peak:,}",
             where.get(job.name, "-"),
         )
-        for job, entry in zip(problem.instance.jobs, problem.traffic, strict=True)
+        for job, traffic, iteration in zip(
+            problem.instance.jobs, problem.traffic, problem.iterations, strict=True
+        )
     ]
     headings = (
         *("job", "weight", "tasks", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
@@ -189,7 +190,7 @@ def jobs_table(
         "weight": lambda job: str(job.weight),
         "own period\n(ms)": lambda job: f"{job.period * slot_ms:,}",
         "best\n(ms)": lambda job: format_number(instance.best_ms(job)),
-        "isolated\n(ms)": lambda job: format_number(alone_ms(instance, job)),
+        "isolated\n(ms)": lambda job: format_number(isolated_iteration(instance, job).duration),
         "ungated\n(ms)": number(times.before),
         "iteration\n(ms)": number(times.after),
         "change": change,
@@ -242,7 +243,7 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
 
     A further line says that gating makes the jobs slower, as that of minimum contention may.
     """
-    isolated = {job.name: alone_ms(instance, job) for job in instance.jobs}
+    isolated = {job.name: isolated_iteration(instance, job).duration for job in instance.jobs}
     least, before, after = (float(mean_slowdown(instance, by)) for by in (isolated, *times))
     gated = sum((schedule.gated or dict.fromkeys(isolated, True)).values())
     text = (

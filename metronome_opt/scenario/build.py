@@ -1,120 +1,29 @@
-"""Build an instance from a scenario: place the tasks, compute the traffic, round it to slots."""
+"""Build an instance from a scenario: compute the traffic of its jobs, and round it to slots."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from metronome_opt.errors import InputError, pluralise, quote
-from metronome_opt.files.records import read_document_as
+import numpy as np
+
+from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, Job, default_limit
-from metronome_opt.problem.result import PoolBound
-from metronome_opt.scenario.cluster_input import find_room
-from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.gpus import ASSUMED
-from metronome_opt.scenario.iteration import Iteration, SlottedIteration
+from metronome_opt.scenario.cluster import Paths
+from metronome_opt.scenario.cluster_input import DEFAULT_HYPERPERIOD
+from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.iteration import Iteration
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, JobSpec, Scenario
-from metronome_opt.scenario.spines import Paths
-from metronome_opt.scenario.workload import data_folder
+from metronome_opt.scenario.placed_instance import Deployment, PlacedInstance, Task
+from metronome_opt.scenario.scenario_file import Scenario
+from metronome_opt.scenario.spreading import free_gpus, spread
 
-_LISTED = 3  # remarks that are listed one by one
-
-
-@dataclass(frozen=True)
-class PlacedTraffic:
-    """The traffic of a job at its place, in slots."""
-
-    traffic: JobTraffic = field(compare=False)
-    rounded: SlottedIteration
-
-    @property
-    def exact(self) -> Iteration:
-        """The iteration before rounding."""
-        return self.rounded.exact
-
-
-@dataclass(frozen=True)
-class PlacedInstance:
-    """An instance with where its tasks run, from a scenario or from an instance file.
-
-    Attributes
-    ----------
-    traffic
-        How the traffic was computed, one entry per job; empty for an instance file.
-    placed
-        Where the scenario's tasks run; None for an instance file.
-    places, waiting
-        The nodes that were chosen for the tasks of each job of a scenario, None if none were; and
-        the jobs that found no room, which are no part of the instance.
-    paths
-        The spines that the flows of each job cross; of jobs that cross none nothing, as of all
-        where flows are sprayed.
-    comparison
-        Text on how these places compare with the nearest ones; empty if nothing is known.
-    pool
-        What a joint model proves of these places; None without one.
-    """
-
-    instance: Instance
-    traffic: tuple[PlacedTraffic, ...] = ()
-    placed: Deployment | None = None
-    places: Mapping[str, tuple[str, ...]] | None = None
-    waiting: tuple[str, ...] = ()
-    paths: Mapping[str, Paths] = field(default_factory=dict)
-    comparison: str = ""
-    pool: PoolBound | None = None
-
-    @cached_property
-    def deployment(self) -> Deployment:
-        """The places of the tasks; for an instance file those that the instance suggests."""
-        return Deployment.of_instance(self.instance) if self.placed is None else self.placed
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the problem, a line each."""
-        # Where they were chosen, others are not better.
-        notes = _overloads(self.instance) if self.places is None else []
-        notes += self._assumed()
-        notes += [self.comparison] if self.comparison else []
-        notes += [f"{name} waits: no room is left for it" for name in self.waiting]
-        return notes
-
-    def _assumed(self) -> list[str]:
-        """Return a line if it is not known how fast GPUs of a node send to one another."""
-        cluster = self.deployment.cluster
-        if not self.traffic or cluster.link_mbps is not None:
-            return []
-        sending = [entry.traffic for entry in self.traffic if not entry.traffic.step.is_stated]
-        if all(place.gpus_per_node == 1 for each in sending for place in each.transports):
-            return []
-        of_what = "GPUs that are not named" if cluster.gpu is None else quote(cluster.gpu.name)
-        gbps = f"{ASSUMED.gbps:g} Gbit/s inside a node are assumed"
-        return [f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}"]
-
-
-def _overloads(instance: Instance) -> list[str]:
-    """Return a line for each job that overloads a link by itself, with the worst such link."""
-    capacities = {link.name: link.capacity for link in instance.links}
-    lines = []
-    for job in instance.jobs:
-        worst = max(
-            job.links, key=lambda link: Fraction(job.links[link], capacities[link]), default=None
-        )
-        if worst is not None and job.links[worst] * job.peak > capacities[worst]:
-            lines.append(
-                f"job {job.name} overloads {worst} by itself: {job.links[worst]} x {job.peak:,} "
-                f"Mbit/s at once, {capacities[worst]:,} fit; no offset helps, other nodes or a "
-                "lower rate do"
-            )
-    more = len(lines) - _LISTED
-    return [*lines[:_LISTED], *([f"and {pluralise(more, 'job')} more"] if more > 0 else [])]
+_COMPOSITE = (1, 2, 6, 12, 60, 120, 360, 2520, 5040)  # with more divisors than others near them
+_SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
+_LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
 
 
 def build_problem(
@@ -138,37 +47,6 @@ def build_problem(
         source = spread(source)
         places = {job.name: job.nodes or () for job in source.jobs}
     return build_scenario(source.at(places, paths))
-
-
-def read_source(path: str | Path) -> Scenario | Instance:
-    """Read an instance or a scenario, whichever the file says it is."""
-    path = locate(path)
-    return read_document_as(path, lambda document: _source_of(document, path.parent))
-
-
-def locate(path: str | Path) -> Path:
-    """Return where a scenario is: a file, or one that comes with the package, by its name."""
-    shipped = data_folder() / "scenarios"
-    if Path(path).exists():
-        return Path(path)
-    if (shipped / f"{path}.yaml").is_file():
-        return shipped / f"{path}.yaml"
-    if Path(path).name == str(path) and not Path(path).suffix:
-        known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
-        raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
-    return Path(path)
-
-
-def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance:
-    kind = document.get("format")
-    if kind == SCENARIO_FORMAT:
-        return Scenario.from_dict(document, folder=folder)
-    if "format" in document and kind != INSTANCE_FORMAT:
-        raise InputError(
-            f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
-            f"{quote(kind)}"
-        )
-    return Instance.from_dict(document)
 
 
 def build_scenario(
@@ -196,9 +74,9 @@ def build_scenario(
             f"limit of {limit}; coarsen the slots or raise the limit"
         )
     cluster = scenario.cluster
-    _free_gpus(scenario)
+    free_gpus(scenario)
     tasks: list[Task] = []
-    entries: list[PlacedTraffic] = []
+    iterations: list[Iteration] = []
     jobs: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
     paths: dict[str, Paths] = {}
@@ -212,8 +90,8 @@ def build_scenario(
                 f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
             )
         rails = cluster.next_rails(nodes, job.each.gpus, taken)
-        entry, placement = place_job(scenario, index, job, traffic, rails)
-        entries.append(entry)
+        placement, period = place_job(scenario, index, job, traffic, rails)
+        iterations.append(traffic.at(placement.transport))
         pods = job.pods or (None,) * job.workers
         tasks += [
             Task(job.name, number, node, links, pod, job.namespace)
@@ -221,7 +99,7 @@ def build_scenario(
                 zip(nodes, placement.routes, pods, strict=True)
             )
         ]
-        jobs.append(_job(scenario, index, entry, placement))
+        jobs.append(_job(scenario, index, traffic, placement, period))
         if placement.transport.flows > 1:
             parts[job.name] = placement.transport.flows
         if placement.paths:
@@ -238,7 +116,13 @@ def build_scenario(
     instance = Instance.from_dict(document)
     costs = {job.name: job.max_network_cost for job in scenario.jobs}
     deployment = Deployment(cluster, tuple(tasks), parts, costs)
-    return PlacedInstance(instance, tuple(entries), deployment, paths=paths)
+    return PlacedInstance(
+        instance,
+        tuple(known[job.name] for job in scenario.jobs),
+        tuple(iterations),
+        deployment,
+        paths=paths,
+    )
 
 
 def place_job(
@@ -247,8 +131,8 @@ def place_job(
     job: JobSpec,
     traffic: JobTraffic,
     rails: Sequence[tuple[str, ...]],
-) -> tuple[PlacedTraffic, Placement]:
-    """Return what a job of a scenario sends on the nodes that it names, and on which links.
+) -> tuple[Placement, int]:
+    """Return the placement of a job on the nodes that it names, and its period there in slots.
 
     Parameters
     ----------
@@ -266,99 +150,100 @@ def place_job(
     """
     cluster = scenario.cluster
     try:
-        placement = cluster.placement(
+        placement = compute_placement(
+            cluster,
             job.nodes or (),
             traffic.algorithm,
-            each=job.each.gpus,
+            task_gpus=job.each.gpus,
             rails=rails,
             paths=cluster.steer(job.name, job.paths),
         )
         if not placement.rate and not traffic.step.is_stated:
             raise InputError(
-                f"workers: {job.workers}: {placement.limit} has less than 1 Mbit/s for each"
+                f"workers: {job.workers}: {placement.bottleneck} has less than 1 Mbit/s for each"
             )
         slots = scenario.hyperperiod_slots
-        rounded = traffic.rounded(placement.transport, scenario.slot_ms, slots)
+        return placement, traffic.period(placement.transport, scenario.slot_ms, slots)
     except InputError as error:
         raise InputError(f"jobs[{index}].{error}") from None
-    return PlacedTraffic(traffic, rounded), placement
 
 
-def build_job(scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement) -> Job:
-    """Return a job of the instance of a scenario, given its traffic at its place."""
-    return Job.model_validate(_job(scenario, index, entry, placement))
+def build_job(
+    scenario: Scenario, index: int, traffic: JobTraffic, placement: Placement, period: int
+) -> Job:
+    """Return a job of the instance of a scenario, given its placement and its period there."""
+    return Job.model_validate(_job(scenario, index, traffic, placement, period))
 
 
 def _job(
-    scenario: Scenario, index: int, entry: PlacedTraffic, placement: Placement
+    scenario: Scenario, index: int, traffic: JobTraffic, placement: Placement, period: int
 ) -> dict[str, Any]:
     """Return one job of the instance as a document."""
-    job, rounded = scenario.jobs[index], entry.rounded
+    job, (phases, _) = scenario.jobs[index], traffic.in_slots(placement.transport, scenario.slot_ms)
     offsets: dict[str, int | None] = {}
     for which, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
         value: int | None = getattr(job, f"{which}_ms")
-        longest = rounded.period * scenario.slot_ms + slack
+        longest = period * scenario.slot_ms + slack
         if value is not None and value >= longest:
             raise InputError(
                 f"jobs[{index}].{which}_ms: {quote(value)}: must be below the period of {longest} "
                 "ms"
             )
         offsets[which] = None if value is None else value // scenario.slot_ms
-    best_ms = entry.traffic.best_ms(
-        placement.transport, scenario.slot_ms, scenario.hyperperiod_slots
-    )
-    is_other = best_ms != rounded.period * scenario.slot_ms
+    best_ms = traffic.best_ms(placement.transport, scenario.slot_ms, scenario.hyperperiod_slots)
+    is_other = best_ms != period * scenario.slot_ms
     return {
         "name": job.name,
-        "period": rounded.period,
+        "period": period,
         "weight": job.priority,
         "ready": job.ready_ms // scenario.slot_ms,
         "max_stretch": job.max_stretch_ms // scenario.slot_ms,
-        "phases": [phase.model_dump() for phase in rounded.phases],
+        "phases": [phase.model_dump() for phase in phases],
         "links": dict(placement.links),
-        "jitter": entry.traffic.jitter,
+        "jitter": traffic.jitter,
         "best_ms": best_ms if is_other else None,
         **offsets,
     }
 
 
-def _free_gpus(scenario: Scenario) -> Counter[str]:
-    """Return the GPUs that jobs leave free where they say that they run."""
-    has = scenario.cluster.gpus_of
-    free = Counter(has)
-    for index, job in enumerate(scenario.jobs):
-        for node in job.nodes or ():
-            free[node] -= job.each.gpus
-            if free[node] < 0:
-                raise InputError(
-                    f"jobs[{index}].nodes: {node} has {pluralise(has[node], 'GPU')} and more "
-                    "tasks; move one elsewhere"
-                )
-    return free
+def with_hyperperiod(scenario: Scenario) -> Scenario:
+    """Return a scenario whose jobs all repeat together, and with others that come later.
 
-
-def spread(scenario: Scenario) -> Scenario:
-    """Return a scenario whose jobs without nodes are spread by free GPUs, see `find_room`.
-
-    That is what a scheduler does that knows nothing of the network.
-
-    Raises
-    ------
-    InputError
-        If GPUs do not suffice.
+    Its own hyperperiod, if it has one, stays. An `InputError` if the periods are too long for one.
     """
-    free, jobs = _free_gpus(scenario), list(scenario.jobs)
-    waiting = [index for index, job in enumerate(jobs) if job.nodes is None]
-    rooms = find_room(free, [(jobs[index].workers, jobs[index].each.gpus) for index in waiting])
-    for index, nodes in zip(waiting, rooms, strict=True):
-        each = jobs[index].each.gpus
-        free.subtract({node: each * count for node, count in Counter(nodes).items()})
-        jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
-    for index, job in enumerate(jobs):
-        if job.nodes is None:
-            left = f"no room; free: {pluralise(free.total(), 'GPU')}"
-            if job.each.gpus > 1:
-                room = sum(count // job.each.gpus for count in free.values())
-                left += f", room for {pluralise(room, 'worker')} of {job.each.gpus}"
-            raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
-    return scenario.model_copy(update={"jobs": tuple(jobs)})
+    if scenario.hyperperiod_ms is not None:
+        return scenario
+    periods = {job.period for job in build_scenario(spread(scenario)).instance.jobs}
+    limit = default_limit()
+    if (slots := common_hyperperiod(periods, limit)) is None:
+        raise InputError(
+            f"hyperperiod_ms: missing, and none of up to {limit} slots suits the periods; coarsen "
+            "the slots or raise the limit"
+        )
+    most = min(limit, DEFAULT_HYPERPERIOD)
+    many = max((number for number in _COMPOSITE if slots * number <= most), default=1)
+    return scenario.model_copy(update={"hyperperiod_ms": slots * many * scenario.slot_ms})
+
+
+def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
+    """Return a hyperperiod of at most `longest` slots for some periods; None if there is none.
+
+    That is their least common multiple, or if this is too long the shortest number that has a
+    divisor close above each of them: longer by at most 5 %, or else by 10, 20, 40 or 100 %.
+    """
+    together = math.lcm(*periods)
+    if together <= longest:
+        return together
+    first, last = max(periods), min(longest, max(_SEARCHED, 2 * max(periods)))
+    if first > last:
+        return None
+    for share in _LONGER:
+        suits = np.ones(last - first + 1, dtype=bool)
+        for period in set(periods):
+            near = np.zeros_like(suits)
+            for divisor in range(period, min(last, math.floor(period * (1 + share))) + 1):
+                near[-first % divisor :: divisor] = True
+            suits &= near
+        if suits.any():
+            return first + int(suits.argmax())
+    return None

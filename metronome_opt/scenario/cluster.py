@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import format_path, quote
+from metronome_opt.errors import InputError, format_path, quote
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -24,14 +24,10 @@ from metronome_opt.files.records import (
     refuse,
 )
 from metronome_opt.problem.instance import Link, Network, TrafficClasses
-from metronome_opt.scenario.collectives import Algorithm
-from metronome_opt.scenario.flows import Placement, place
-from metronome_opt.scenario.gpus import ASSUMED
-from metronome_opt.scenario.nodes import Gpu, Host, Rack, gpu_as_written
-from metronome_opt.scenario.reference import EmptyCluster
-from metronome_opt.scenario.spines import Paths, both_directions
+from metronome_opt.scenario.nodes import ASSUMED, Gpu, Node, Rack, add_downlinks, gpu_as_written
 
 MAX_NODES = 100_000
+MAX_TASKS = 100_000
 _MAX_RACKS = 4096  # the costs between racks grow with their square
 MAX_TIERS = 16
 _TAKEN = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(%|[MGT]bit/s)", re.ASCII)
@@ -41,6 +37,12 @@ Routing = Annotated[
     Literal["ecmp", "spray", "chosen"], Field(exclude_if=lambda routing: routing == "ecmp")
 ]
 HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
+
+Paths = tuple[tuple[int, ...], ...]
+"""Of each task: the spines by which what it sends leaves its rack, one for each of its interfaces.
+
+None of a task that sends nothing out of its rack.
+"""
 
 ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
 NetworkCost = Annotated[int, Field(ge=0, le=ANY_COST, exclude_if=lambda cost: cost == ANY_COST)]
@@ -103,7 +105,7 @@ class Cluster(Record):
     """
 
     topology: Literal["listed"] = "listed"
-    nodes: Annotated[tuple[Host, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
+    nodes: Annotated[tuple[Node, ...], Field(strict=False, min_length=1, max_length=MAX_NODES)]
     racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
@@ -117,7 +119,7 @@ class Cluster(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if any(rack.uplinks for rack in self.racks):
-            self.__dict__ |= both_directions(self.racks, self.links)  # it is not in use yet
+            self.__dict__ |= add_downlinks(self.racks, self.links)  # it is not in use yet
         for field in ("nodes", "racks", "links"):
             check_unique(field, [each.name for each in getattr(self, field)])
         _check_ways(self)
@@ -129,7 +131,7 @@ class Cluster(Record):
         return self
 
     @cached_property
-    def ways(self) -> Mapping[str | None, tuple[str, ...]]:
+    def uplink_paths(self) -> Mapping[str | None, tuple[str, ...]]:
         """The racks on the way up from each rack, the rack itself first; none from no rack."""
         within = {rack.name: rack.within for rack in self.racks}
         ways: dict[str | None, tuple[str, ...]] = {None: ()}
@@ -158,7 +160,7 @@ class Cluster(Record):
         return max([1, *map(len, self.uplinks.values())])
 
     @cached_property
-    def hosts(self) -> Mapping[str, Host]:
+    def nodes_by_name(self) -> Mapping[str, Node]:
         """The nodes by name."""
         return {node.name: node for node in self.nodes}
 
@@ -195,9 +197,9 @@ class Cluster(Record):
         """The maximum rate of a node in Mbit/s."""
         return max(sum(self.capacities[rail] for rail in node.rails) for node in self.nodes)
 
-    def links_of(self, node: Host) -> tuple[str, ...]:
+    def links_of(self, node: Node) -> tuple[str, ...]:
         """Return the links that the traffic of a node may cross, its own ones first."""
-        way = self.ways[node.rack]
+        way = self.uplink_paths[node.rack]
         between = (link for rack in way for link in (*self.uplinks[rack], *self.downlinks[rack]))
         return (*node.rails, *between)
 
@@ -210,14 +212,14 @@ class Cluster(Record):
         """
         rails = []
         for node in nodes:
-            rails.append(self.hosts[node].rails_near(taken[node], gpus))
+            rails.append(self.nodes_by_name[node].rails_near(taken[node], gpus))
             taken[node] += gpus
         return rails
 
     @cached_property
-    def empty(self) -> EmptyCluster:
-        """The places of single jobs in it."""
-        return EmptyCluster(self)
+    def memo(self) -> dict[object, Any]:
+        """Results about the cluster that other modules compute once."""
+        return {}
 
     @cached_property
     def link_mbps(self) -> int | None:
@@ -229,20 +231,8 @@ class Cluster(Record):
         """The same, as assumed where it is not known."""
         return self.link_mbps or round(1000 * ASSUMED.gbps)
 
-    def placement(
-        self,
-        nodes: Sequence[str],
-        algorithm: Algorithm = "tasks",
-        *,
-        each: int = 1,
-        rails: Sequence[tuple[str, ...]] | None = None,
-        paths: Paths | str | None = None,
-    ) -> Placement:
-        """Return the flows of a job on links, given the node of each task; see `flows.place`."""
-        return place(self, nodes, algorithm, each=each, rails=rails, paths=paths)
-
     def steer(self, job: str, paths: Paths | None = None) -> Paths | str | None:
-        """Return what decides which spines the flows of a job cross, as `flows.place` takes it.
+        """Return the `paths` of `compute_placement` for a job.
 
         Paths that were chosen, where they can be; a text whose hashes do; or None for all spines.
         """
@@ -250,17 +240,26 @@ class Cluster(Record):
             return None
         return paths if paths and self.routing == "chosen" else f"{self.hash_seed}/{job}"
 
+    def check_spines(self, paths: Paths) -> None:
+        """Refuse spines that are not there."""
+        for task, its in enumerate(paths):
+            for spine in its:
+                if not 0 <= spine < self.spines:
+                    raise InputError(
+                        f"paths[{task}]: there is no spine {spine} of 0 to {self.spines - 1}"
+                    )
+
     def spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
         """Return how many switches of each tier some racks are in, from the top."""
         if self.depth == 1:
             return (len(racks),)
-        ways = [tuple(reversed(self.ways[rack])) for rack in racks]
+        ways = [tuple(reversed(self.uplink_paths[rack])) for rack in racks]
         return tuple(len({way[:tier] for way in ways}) for tier in range(1, self.depth + 1))
 
     @cached_property
     def depth(self) -> int:
         """How many tiers of racks there are, at least one."""
-        return max(1, *map(len, self.ways.values()))
+        return max(1, *map(len, self.uplink_paths.values()))
 
     @cached_property
     def order(self) -> Mapping[str, int]:
@@ -334,7 +333,7 @@ def _check_tiers(fabric: Cluster) -> None:
         if rack.within is not None and rack.within not in within:
             refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
     for index, rack in enumerate(fabric.racks):
-        way = fabric.ways[rack.name]
+        way = fabric.uplink_paths[rack.name]
         above = within[way[-1]]
         if above is not None:
             many = f"has more than {MAX_TIERS - 1} others above it"
@@ -346,9 +345,9 @@ def _check_regions(fabric: Cluster) -> None:
     """Refuse racks in two regions, unless they are above all racks of nodes."""
     first: dict[str, int] = {}
     homes = {node.rack for node in fabric.nodes}
-    tops = set.intersection(*({*fabric.ways[rack]} for rack in homes)) - homes
+    tops = set.intersection(*({*fabric.uplink_paths[rack]} for rack in homes)) - homes
     for index, node in enumerate(fabric.nodes):
-        for rack in fabric.ways[node.rack] if node.region is not None else ():
+        for rack in fabric.uplink_paths[node.rack] if node.region is not None else ():
             other = first.setdefault(rack, index)
             if fabric.nodes[other].region != node.region and rack not in tops:
                 refuse(

@@ -1,22 +1,30 @@
-"""Clusters as scenarios write them, in short or in full; room for tasks in them."""
+"""Clusters as files write them: in short, in full, or with a grid of time."""
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import permutations
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import quote
-from metronome_opt.files.records import FrozenDict, Positive, Record, refuse
-from metronome_opt.problem.instance import Link, Network, TrafficClasses
+from metronome_opt.errors import InputError, quote
+from metronome_opt.files.records import (
+    FrozenDict,
+    Name,
+    Positive,
+    Record,
+    explain,
+    parse_record,
+    read_document_as,
+    refuse,
+)
+from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Link, Network, TrafficClasses
 from metronome_opt.scenario.cluster import (
     MAX_NODES,
     Background,
@@ -26,13 +34,14 @@ from metronome_opt.scenario.cluster import (
     Routing,
     check_background,
 )
-from metronome_opt.scenario.nodes import Gpu, Host, Rack, Resources
+from metronome_opt.scenario.nodes import Gpu, Node, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
 
+CLUSTER_FORMAT = "metronome-cluster/1"
 _MAX_RACKS = 512  # whose costs are written out for each pair
 _MAX_SPINES = 1024
 _RACK_COST = 2  # network cost between racks: their two uplinks are crossed
-ROOM = 25_200
+DEFAULT_HYPERPERIOD = 25_200
 """Slots of a hyperperiod for jobs that come later: no shorter number has as many divisors, 90."""
 _CPU_PER_GPU = 16_000  # millicores
 _MEMORY_PER_GPU = 128 * 1024  # MiB
@@ -146,7 +155,7 @@ class UniformCluster(Record):
         digits = max(2, len(str(self.nodes - 1)))
         names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
         nodes = [
-            Host(
+            Node(
                 name=name,
                 has=has,
                 interface=name,
@@ -212,48 +221,80 @@ def room_of(gpus: int) -> Resources:
     return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
 
 
-def find_room(
-    free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
-) -> list[tuple[str, ...] | None]:
-    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+class _Grid(Record):
+    format: Literal["metronome-cluster/1"] = "metronome-cluster/1"
+    name: Name
+    slot_ms: Positive
+    hyperperiod: Annotated[int, Field(ge=1, le=HYPERPERIOD_LIMIT)] = DEFAULT_HYPERPERIOD
 
-    Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
-    of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
+
+class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
+    """A cluster: a tree of interfaces and uplinks, and the grid of time that its jobs keep.
+
+    All periods divide one hyperperiod, so that all links repeat together: what a link carries at
+    which slot can then be kept as one row of numbers, and scored for any job that comes.
+
+    Parameters
+    ----------
+    name
+        Of the cluster.
+    slot_ms, hyperperiod
+        Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
+    nodes, racks, links, zone_costs, gpu, background, traffic_classes, network
+        As in `Cluster`.
     """
-    places: list[tuple[str, ...] | None] = []
-    for spread in (True, False):
-        left, places = Counter(free), [None] * len(wanted)
-        order = range(len(wanted))
-        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
-            workers, each = wanted[index]
-            if sum(count // each for count in left.values()) >= workers:
-                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
-                left.subtract({node: each * count for node, count in Counter(nodes).items()})
-                places[index] = nodes
-        if None not in places:
-            break
-    return places
+
+    topology: Annotated[Literal["listed"], Field(exclude=True)] = "listed"
+
+    @model_validator(mode="after")
+    def _check_interfaces(self) -> Self:
+        if self.spines > 1 and self.routing == "spray":
+            refuse(
+                "routing",
+                "spray: is as one uplink of each rack that carries what all carry together; write "
+                "that",
+            )
+        # Searches count tasks on one link a node, and the GPUs of a task are not known yet.
+        for index, node in enumerate(self.nodes):
+            if len(node.rails) > 1:
+                refuse(
+                    f"nodes[{index}].interfaces",
+                    f"{len(node.rails)} of them, and places need nodes with one; write an "
+                    "interface that carries what they do together",
+                )
+        return self
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Build a cluster from a document of format ``metronome-cluster/1``."""
+        return parse_record(cls, data, CLUSTER_FORMAT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cluster as a document; `from_dict` gives back an equal one."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def of_cluster(cls, name: str, cluster: Cluster, slot_ms: int, hyperperiod_ms: int) -> Self:
+        """Return a cluster with a grid of time.
+
+        Raises
+        ------
+        InputError
+            If a number is out of range, or the slots do not fill the hyperperiod.
+        """
+        if slot_ms < 1 or hyperperiod_ms % slot_ms:
+            raise InputError(
+                f"{name}: slots of {quote(slot_ms)} ms do not fill a hyperperiod of "
+                f"{quote(hyperperiod_ms)} ms; choose a divisor"
+            )
+        tree = {field: getattr(cluster, field) for field in Cluster.model_fields}
+        grid = {"slot_ms": slot_ms, "hyperperiod": hyperperiod_ms // slot_ms}
+        try:
+            return cls.model_validate({"name": name, **grid, **tree})
+        except ValidationError as error:
+            raise InputError(f"{quote(name)}: {explain(error)}") from None
 
 
-def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
-    fullest = sorted((count, node) for node, count in free.items())
-    places = [node for count, node in fullest for _ in range(count // each)]
-    return tuple(sorted(places[:workers]))
-
-
-def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
-    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
-
-    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
-    """
-    heap = [(-count, node) for node, count in free.items() if count >= each]
-    heapq.heapify(heap)
-    chosen = []
-    for _ in range(workers):
-        count, node = heap[0]
-        chosen.append(node)
-        if -count - each >= each:
-            heapq.heapreplace(heap, (count + each, node))
-        else:
-            heapq.heappop(heap)
-    return tuple(sorted(chosen))
+def read_cluster(path: str | Path) -> ClusterSpec:
+    """Read a cluster from a JSON or YAML file; errors name the file, the place and the value."""
+    return read_document_as(path, ClusterSpec.from_dict)

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError
 from metronome_opt.files.records import Exact, Positive, Record, refuse
-from metronome_opt.scenario.iteration import ExactBurst, Iteration
+from metronome_opt.scenario.iteration import Burst, Iteration
 
 _MEMBERS = 2  # GPUs of a collective, at least
 
@@ -134,7 +134,7 @@ class Transport(NamedTuple):
     rings: Fraction = Fraction(1)
     gpus_per_worker: int = 1
 
-    def burst(self, transfer: Transfer) -> ExactBurst:
+    def burst(self, transfer: Transfer) -> Burst:
         """Return the burst of one flow, or of a GPU to the others of its node."""
         kind, size = transfer.kind, transfer.mbit
         group = transfer.group or self.gpus
@@ -142,10 +142,10 @@ class Transport(NamedTuple):
         if kind == "stated":
             assert limit is not None  # noqa: S101 (the rate that is stated)
             flows = 1 if self.nodes == 1 else self.flows
-            return ExactBurst(Fraction(0), size / flows, Fraction(limit, flows))
+            return Burst(Fraction(0), size / flows, Fraction(limit, flows))
         inside = sent(kind, size, group)
         if self.nodes == 1:
-            return ExactBurst(Fraction(0), inside, Fraction(self.link_mbps))
+            return Burst(Fraction(0), inside, Fraction(self.link_mbps))
         volume = inside / self.flows
         if self.algorithm == "all-to-all":
             volume = self.rings * inside
@@ -161,7 +161,7 @@ class Transport(NamedTuple):
             rate = min(rate, Fraction(limit, self.flows))
         if self.algorithm != "tasks" and self.gpus_per_node > 1 and inside:
             rate = min(rate, volume / inside * self.link_mbps)
-        return ExactBurst(Fraction(0), volume, rate)
+        return Burst(Fraction(0), volume, rate)
 
 
 class TrainingStep(Record):
@@ -244,7 +244,7 @@ class TrainingStep(Record):
         Computing waits for those that it needs. Bursts that are only stated are as fast as stated,
         whatever links carry.
         """
-        bursts: list[ExactBurst] = []
+        bursts: list[Burst] = []
         end = last = delay = Fraction(0)  # of the last collective, of the last burst
         needed: list[tuple[Fraction, Fraction]] = []
         for before, transfer in zip((None, *self.transfers), self.transfers, strict=False):
@@ -266,4 +266,4 @@ class TrainingStep(Record):
                 last = end
         delay = max([delay, *(ended - by for by, ended in needed)])
         rest = self.compute_ms + delay - last
-        return Iteration(self.compute_ms, tuple(bursts), rest, self.is_fine)
+        return Iteration(tuple(bursts), rest, self.is_fine)

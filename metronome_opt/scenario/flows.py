@@ -13,14 +13,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import NamedTuple
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, pluralise, quote
+from metronome_opt.scenario.cluster import Cluster, Paths
 from metronome_opt.scenario.collectives import Algorithm, Transport
-from metronome_opt.scenario.spines import Paths, Sender, spines_of
-
-if TYPE_CHECKING:
-    from metronome_opt.scenario.cluster import Cluster
 
 _MAX_PARTS = 1024  # into which what a task sends is divided
 _MAX_PAIRS = 64  # flows of a task on a link in an all-to-all: as many parts describe it well
@@ -40,11 +38,11 @@ class Placement:
         Number of flows on each link, in the order of the cluster's links.
     transport
         What the place means for collectives.
-    limit
+    bottleneck
         The link that limits the rate of a flow; None if the job crosses none.
     spans
         How many switches of each tier the job spans, from the top; the racks of its nodes last.
-    each
+    task_gpus
         GPUs of a task.
     paths
         The spines of its flows; empty if they cross none, or all of them evenly.
@@ -54,9 +52,9 @@ class Placement:
     routes: tuple[tuple[str, ...], ...]
     links: Mapping[str, int]
     transport: Transport
-    limit: str | None
+    bottleneck: str | None
     spans: tuple[int, ...]
-    each: int = 1
+    task_gpus: int = 1
     paths: Paths = ()
 
     @property
@@ -72,15 +70,35 @@ class Placement:
     @property
     def gpus_of(self) -> Mapping[str, int]:
         """The GPUs that it takes of each node."""
-        return {node: self.each * tasks for node, tasks in Counter(self.nodes).items()}
+        return {node: self.task_gpus * tasks for node, tasks in Counter(self.nodes).items()}
 
 
-def place(
+class _Sender(NamedTuple):
+    """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
+
+    Attributes
+    ----------
+    left, entered
+        The racks that its traffic leaves, and those that it enters.
+    """
+
+    task: int
+    rails: tuple[str, ...]
+    to: int
+    left: Sequence[str]
+    entered: Sequence[str]
+
+    def is_between(self, cluster: Cluster) -> bool:
+        """Return whether what it sends crosses a link between a rack and one of several spines."""
+        return any(len(cluster.uplinks[rack]) > 1 for rack in (*self.left, *self.entered))
+
+
+def compute_placement(
     cluster: Cluster,
     nodes: Sequence[str],
-    algorithm: Algorithm,
+    algorithm: Algorithm = "tasks",
     *,
-    each: int = 1,
+    task_gpus: int = 1,
     rails: Sequence[tuple[str, ...]] | None = None,
     paths: Paths | str | None = None,
 ) -> Placement:
@@ -96,7 +114,7 @@ def place(
 
     Parameters
     ----------
-    each
+    task_gpus
         GPUs of a task.
     paths
         Of several spines: those that flows cross; or a text whose hash with the two tasks of a flow
@@ -108,11 +126,11 @@ def place(
         If a node or a spine is not known, or traffic is divided into too many parts.
     """
     for name in nodes:
-        if name not in cluster.hosts:
+        if name not in cluster.nodes_by_name:
             raise InputError(f"there is no node {quote(name)}")
     tasks_on = Counter(nodes)
-    near = [cluster.hosts[name].rails for name in nodes] if rails is None else rails
-    gpus = max(1, each)
+    near = [cluster.nodes_by_name[name].rails for name in nodes] if rails is None else rails
+    gpus = max(1, task_gpus)
     transport = Transport(
         algorithm=algorithm,
         gpus=gpus * len(nodes),
@@ -131,7 +149,7 @@ def place(
     else:
         senders = _senders(cluster, nodes, near, algorithm)
         if paths is not None:
-            spines = spines_of(cluster, len(nodes), senders, paths)
+            spines = _spines_of(cluster, len(nodes), senders, paths)
         parts, routes = _from_senders(cluster, nodes, senders, spines)
         transport = transport._replace(flows=parts)
     if isinstance(paths, tuple) and any(paths) and not spines:
@@ -139,15 +157,15 @@ def place(
     counts = Counter(link for links in routes for link in links)
     flows = {link: counts[link] for link in sorted(counts, key=cluster.order.__getitem__)}
     shares = [(Fraction(cluster.capacities[link], n), link) for link, n in flows.items()]
-    rate, limit = min(shares, default=(transport.rate, None))
+    rate, bottleneck = min(shares, default=(transport.rate, None))
     return Placement(
         tuple(nodes),
         tuple(routes),
         flows,
         transport._replace(rate=rate),
-        limit,
-        cluster.spans({cluster.hosts[name].rack for name in tasks_on}),
-        each,
+        bottleneck,
+        cluster.spans({cluster.nodes_by_name[name].rack for name in tasks_on}),
+        task_gpus,
         spines,
     )
 
@@ -157,12 +175,12 @@ def _senders(
     nodes: Sequence[str],
     near: Sequence[tuple[str, ...]],
     algorithm: Algorithm,
-) -> list[Sender]:
+) -> list[_Sender]:
     """Return the tasks that send to other nodes: all, or the last one on each node."""
-    ways = [cluster.ways[cluster.hosts[name].rack] for name in nodes]
+    ways = [cluster.uplink_paths[cluster.nodes_by_name[name].rack] for name in nodes]
     if algorithm != "tasks":
         return [
-            Sender(task, its, to, _without(ways[task], ways[to]), _without(ways[to], ways[task]))
+            _Sender(task, its, to, _without(ways[task], ways[to]), _without(ways[to], ways[task]))
             for task, its, to in _around(nodes, near)
         ]
     shared, count = set(ways[0]).intersection(*ways), len(nodes)
@@ -170,7 +188,7 @@ def _senders(
     for task, (its, way) in enumerate(zip(near, ways, strict=True)):
         others = (*range(task + 1, count), *range(task))
         to = next(other for other in others if nodes[other] != nodes[task])
-        senders.append(Sender(task, its, to, _without(way, shared), _without(way, shared)))
+        senders.append(_Sender(task, its, to, _without(way, shared), _without(way, shared)))
     return senders
 
 
@@ -179,7 +197,7 @@ def _without(racks: Sequence[str], others: Collection[str]) -> list[str]:
 
 
 def _from_senders(
-    cluster: Cluster, nodes: Sequence[str], senders: Sequence[Sender], spines: Paths
+    cluster: Cluster, nodes: Sequence[str], senders: Sequence[_Sender], spines: Paths
 ) -> tuple[int, list[tuple[str, ...]]]:
     """Return the parts of what a task sends, and the links of tasks, one as often as parts."""
     is_even = not spines and any(each.is_between(cluster) for each in senders)
@@ -213,14 +231,14 @@ def _between_all(
     on_node = Counter(nodes)
     below: Counter[str] = Counter()  # tasks below each rack
     for node, tasks in on_node.items():
-        for rack in cluster.ways[cluster.hosts[node].rack]:
+        for rack in cluster.uplink_paths[cluster.nodes_by_name[node].rack]:
             below[rack] += tasks
     # Of a task: how many are beyond each of its links, times a number that rails divide.
     parts = math.lcm(cluster.spines, *map(len, near))
     beyond: list[dict[str, int]] = []
     for node, its in zip(nodes, near, strict=True):
         counts = dict.fromkeys(its, parts // len(its) * (len(nodes) - on_node[node]))
-        for rack in cluster.ways[cluster.hosts[node].rack]:
+        for rack in cluster.uplink_paths[cluster.nodes_by_name[node].rack]:
             ups = cluster.uplinks[rack]
             for link in (*ups, *cluster.downlinks[rack]):
                 if below[rack] < len(nodes):
@@ -263,3 +281,33 @@ def _around(
         (task, tuple(rails[nodes[task]]), following)
         for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
     ]
+
+
+def _spines_of(
+    cluster: Cluster, tasks: int, senders: Sequence[_Sender], paths: Paths | str
+) -> Paths:
+    """Return the spines of flows between racks that have several; see `compute_placement`."""
+    if isinstance(paths, tuple) and len(paths) != tasks:
+        raise InputError(f"paths: of {pluralise(len(paths), 'task')}, and there are {tasks}")
+    rails, ends = [0] * tasks, [(0, 0)] * tasks
+    for each in senders:
+        if each.is_between(cluster):
+            rails[each.task] = len(each.rails)
+            ends[each.task] = min(each.task, each.to), max(each.task, each.to)
+    if isinstance(paths, str):
+        spines = tuple(
+            tuple(_hash(f"{paths}/{one}/{other}/{n}", cluster.spines) for n in range(count))
+            for count, (one, other) in zip(rails, ends, strict=True)
+        )
+        return spines if any(spines) else ()
+    for task, (its, count) in enumerate(zip(paths, rails, strict=True)):
+        if len(its) != count:
+            sends = f"it sends {pluralise(count, 'flow')} over spines; name one for each"
+            raise InputError(f"paths[{task}]: {pluralise(len(its), 'spine')}, and {sends}")
+    cluster.check_spines(paths)
+    return paths
+
+
+def _hash(text: str, spines: int) -> int:
+    """Return the spine that a hash gives: the first 8 bytes of SHA-256, modulo their number."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") % spines

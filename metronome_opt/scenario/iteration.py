@@ -1,20 +1,20 @@
-"""An iteration of a job: its bursts, exactly and on the grid of slots; hyperperiods."""
+"""An iteration of a job: its bursts in time and in slots."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from metronome_opt.errors import InputError
-from metronome_opt.problem.instance import Phase
+from metronome_opt.problem.instance import Job, Phase
 
 _MAX_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
 
 
 @dataclass(frozen=True)
-class ExactBurst:
+class Burst:
     """A burst of one flow of a job.
 
     Attributes
@@ -34,7 +34,7 @@ class ExactBurst:
         """Its duration at its fastest, in ms."""
         return 1000 * self.volume / self.rate
 
-    def joined(self, other: ExactBurst) -> ExactBurst:
+    def joined(self, other: Burst) -> Burst:
         """Return one burst of both that takes as long."""
         volume, duration = self.volume + other.volume, self.duration + other.duration
         return replace(self, volume=volume, rate=1000 * volume / duration)
@@ -46,52 +46,81 @@ class Iteration:
 
     Attributes
     ----------
-    compute
-        Computing time of a worker in ms, including what goes on beside a burst.
+    bursts
+        Its bursts, in order.
     rest
         Time without traffic after the last burst, in ms; that of a model ends with its last burst.
     is_fine
         True if bursts may be shorter than slots and many, as those of buckets are, so that to round
         each of them up would make the iteration longer than it is.
+    jitter
+        Standard deviation of a computing time, as a share of it; None where unknown.
     """
 
-    compute: Fraction
-    bursts: tuple[ExactBurst, ...]
+    bursts: tuple[Burst, ...]
     rest: Fraction = Fraction(0)
     is_fine: bool = False
+    jitter: float | None = None
 
-    @property
+    @classmethod
+    def of_job(cls, job: Job, slot_ms: int) -> Iteration:
+        """Return the iteration of a job of an instance: whatever is no burst is computing."""
+        bursts, end = [], 0
+        for phase in sorted(job.phases, key=lambda phase: phase.start):
+            volume = Fraction(phase.length * phase.rate * slot_ms, 1000)
+            after = Fraction((phase.start - end) * slot_ms)
+            bursts.append(Burst(after, volume, Fraction(phase.rate)))
+            end = phase.end
+        return cls(tuple(bursts), Fraction((job.period - end) * slot_ms), jitter=job.jitter)
+
+    @cached_property
+    def pauses(self) -> tuple[Fraction, ...]:
+        """Times without traffic before each burst and after the last one, in ms."""
+        return *(burst.after for burst in self.bursts), self.rest
+
+    @cached_property
     def duration(self) -> Fraction:
         """Length of the iteration in ms."""
-        return sum((burst.after + burst.duration for burst in self.bursts), self.rest)
+        return sum((burst.duration for burst in self.bursts), sum(self.pauses, Fraction(0)))
+
+    @cached_property
+    def isolated_ms(self) -> float:
+        """Its duration as a float."""
+        return float(self.duration)
 
     @property
     def volume(self) -> Fraction:
         """The volume of one flow in an iteration, in Mbit."""
         return sum((burst.volume for burst in self.bursts), Fraction(0))
 
-    def slowed_to(self, rate: Fraction) -> Iteration:
-        """Return the iteration with no burst faster than a rate; bursts take longer then."""
-        if all(burst.rate <= rate for burst in self.bursts):
+    @cached_property
+    def peak(self) -> float:
+        """The maximum rate of a flow, in Mbit/s; 0 if it never sends."""
+        return max((float(burst.rate) for burst in self.bursts), default=0.0)
+
+    @cached_property
+    def key(self) -> tuple[float, ...]:
+        """Its numbers as floats, which are quick to compare."""
+        volumes = (burst.volume for burst in self.bursts)
+        numbers = (*self.pauses, *volumes, *(burst.rate for burst in self.bursts))
+        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
+
+    def slowed_to(self, rate: Fraction | None) -> Iteration:
+        """Return the iteration with no burst faster than `rate`; None for no limit."""
+        if rate is None or all(burst.rate <= rate for burst in self.bursts):
             return self
         bursts = tuple(replace(burst, rate=min(rate, burst.rate)) for burst in self.bursts)
         return replace(self, bursts=bursts)
 
-    def to_slots(self, slot_ms: int, hyperperiod: int | None = None) -> SlottedIteration:
-        """Round it to slots.
+    def to_slots(self, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
+        """Round it to slots: return its bursts, and the slots of the iteration.
 
         Pauses go to the nearest slot. A burst gets whole slots enough to carry it at its fastest,
         and then the lowest whole rate that carries it in these: at most its fastest, and less than
-        1 Mbit/s * slot per slot too much. The period becomes the smallest divisor of the
-        hyperperiod, in slots, that is long enough; with None there is no idling.
+        1 Mbit/s * slot per slot too much.
 
         If it is fine, pauses give back what rounding has added before them beyond `_MAX_AHEAD`
         slots, and bursts of one rate become one where the pause between them goes to 0.
-
-        Raises
-        ------
-        InputError
-            If the iteration is longer than the hyperperiod; the text has no place.
         """
         phases: list[Phase] = []
         slot, exact = 0, Fraction(0)
@@ -110,10 +139,9 @@ class Iteration:
             phases.append(Phase(start=slot, length=length, rate=rate))
             slot += length
             exact += burst.after + burst.duration
-        slot += self._pause(self.rest, slot, exact, slot_ms)
-        return self._repeated(phases, slot, slot_ms, hyperperiod)
+        return tuple(phases), slot + self._pause(self.rest, slot, exact, slot_ms)
 
-    def to_slots_inside(self, slot_ms: int, hyperperiod: int | None = None) -> SlottedIteration:
+    def to_slots_inside(self, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
         """Round the iteration of a job on one node, where bursts need no slots of their own.
 
         As a whole it goes to the nearest slot; its bursts are taken together at its end.
@@ -122,61 +150,12 @@ class Iteration:
         sending = self.duration - self.rest - sum(burst.after for burst in self.bursts)
         length = min(slots, max(1, _nearest(sending, slot_ms)))
         rate = math.ceil(1000 * self.volume / (length * slot_ms))
-        phase = Phase(start=slots - length, length=length, rate=rate)
-        return self._repeated([phase], slots, slot_ms, hyperperiod)
-
-    def _repeated(
-        self, phases: Sequence[Phase], slot: int, slot_ms: int, hyperperiod: int | None
-    ) -> SlottedIteration:
-        """Return it in slots, its period a divisor of the hyperperiod."""
-        if hyperperiod is None:
-            return SlottedIteration(tuple(phases), slot, slot, slot_ms, self)
-        period = divisor_from(hyperperiod, slot)
-        if period is None:
-            raise InputError(
-                f"an iteration takes {float(self.duration):.0f} ms, more than the hyperperiod of "
-                f"{hyperperiod * slot_ms} ms; choose a longer hyperperiod or a shorter iteration"
-            )
-        return SlottedIteration(tuple(phases), slot, period, slot_ms, self)
+        return (Phase(start=slots - length, length=length, rate=rate),), slots
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
         """Return the slots of a pause that begins at a slot and exactly at so many ms."""
         ahead = max(slot - exact / slot_ms - _MAX_AHEAD, Fraction(0))
         return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
-
-
-@dataclass(frozen=True)
-class SlottedIteration:
-    """An iteration on the grid of slots.
-
-    Attributes
-    ----------
-    phases
-        The bursts in slots and Mbit/s.
-    busy, period
-        Slots of the iteration itself (a model's ends with its last burst), and with the idle time
-        that a hyperperiod asks for.
-    exact
-        The iteration as it was.
-    """
-
-    phases: tuple[Phase, ...]
-    busy: int
-    period: int
-    slot_ms: int
-    exact: Iteration
-
-    def alone_ms(self, rate: Fraction) -> Fraction:
-        """Return how long it takes with no burst faster than a rate, in ms; pauses stay."""
-        later = (
-            phase.length * (phase.rate / rate - 1) for phase in self.phases if phase.rate > rate
-        )
-        return (self.period + sum(later, Fraction(0))) * self.slot_ms
-
-    @property
-    def idle_error(self) -> Fraction:
-        """Idle time added to reach a divisor of the hyperperiod, relative to the iteration."""
-        return (self.period - self.busy) * self.slot_ms / self.exact.duration
 
 
 def _nearest(time: Fraction, slot_ms: int) -> int:
@@ -186,3 +165,29 @@ def _nearest(time: Fraction, slot_ms: int) -> int:
 def divisor_from(whole: int, minimum: int) -> int | None:
     """Return the smallest divisor of `whole` that is at least `minimum`; None if there is none."""
     return next((whole // n for n in range(whole // minimum, 0, -1) if whole % n == 0), None)
+
+
+def period_of(slots: int, hyperperiod: int | None, slot_ms: int) -> int:
+    """Return the period of an iteration: the smallest divisor of the hyperperiod that holds it.
+
+    Parameters
+    ----------
+    slots
+        The slots of the iteration.
+    hyperperiod
+        The hyperperiod in slots; None for periods without idle time.
+    slot_ms
+        The length of a slot.
+
+    Raises
+    ------
+    InputError
+        If the iteration is longer than the hyperperiod; the text has no place.
+    """
+    period = slots if hyperperiod is None else divisor_from(hyperperiod, slots)
+    if period is None:
+        raise InputError(
+            f"an iteration takes {slots * slot_ms} ms, more than the hyperperiod of "
+            f"{(hyperperiod or 0) * slot_ms} ms; choose a longer hyperperiod or a shorter iteration"
+        )
+    return period

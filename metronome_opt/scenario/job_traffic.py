@@ -3,18 +3,82 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, error_context, quote
+from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.collectives import TrainingStep, Transport
-from metronome_opt.scenario.iteration import Iteration, SlottedIteration
-from metronome_opt.scenario.scenario_file import JobSpec, Scenario, Source
-from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Workload
+from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transport
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.iteration import Iteration, period_of
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.measured import MEASURED, MeasuredStep, find_step, read_measured
+from metronome_opt.scenario.nodes import Gpu
+from metronome_opt.scenario.published import read_published
+from metronome_opt.scenario.reference import empty_cluster
+from metronome_opt.scenario.scenario_file import Scenario
+from metronome_opt.scenario.traffic import Traffic, training_step
+from metronome_opt.scenario.workload import (
+    Workload,
+    file_of,
+    find_files,
+    find_workloads,
+    read_workload,
+)
+
+GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
+RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
+_PIPELINES = ("hybrid-parallel", "pipeline-parallel")
+
+Source: TypeAlias = Workload | MeasuredStep | Traffic | TrainingStep
+"""The source of the traffic of a job."""
+
+S = TypeVar("S")
+
+
+class Sources:
+    """Workloads and measured steps by name; each file is read once.
+
+    Parameters
+    ----------
+    workloads, measured
+        Folders of one's own, as of a `Scenario`; they come before what the package has.
+    gpu
+        The GPU of the cluster, which the package may have measured steps of.
+    """
+
+    def __init__(
+        self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
+    ) -> None:
+        self._workloads, self._own = find_workloads(workloads), find_files("measured", measured)
+        self._gpu = gpu.name if gpu else None
+        self._read: dict[Path, Any] = {}
+
+    def of(self, job: JobSpec, where: str = "model") -> Source:
+        """Return the source of the traffic of a job; errors name the place that asks for it."""
+        model = job.model or ""
+        if not isinstance(job.traffic, str):
+            return job.stated or self.workload(model, where)
+        if job.traffic in MEASURED:
+            path = find_step(model, job.traffic, self._gpu, self._own, where)
+            return self._once(path, read_measured)
+        with error_context(where):
+            return read_published(job.traffic).traffic(model, job.gpus, job.batch)
+
+    def workload(self, model: str, where: str = "model") -> Workload:
+        """Return a workload, whatever the case of its name."""
+        return self._once(file_of(model, self._workloads, where, "workload"), read_workload)
+
+    def _once(self, path: Path, read: Callable[[Path], S]) -> S:
+        if path not in self._read:
+            self._read[path] = read(path)
+        return cast("S", self._read[path])
 
 
 class JobTraffic:
@@ -35,10 +99,10 @@ class JobTraffic:
 
     def __init__(self, job: JobSpec, source: Source, cluster: Cluster) -> None:
         self.job, self.source, self._cluster = job, source, cluster
-        self.step = job.step(source, cluster.gpu)
-        self.algorithm = job.algorithm(self.step)
+        self.step = _step(job, source, cluster.gpu)
+        self.algorithm = _algorithm(job, self.step)
         self._at: dict[Transport, Iteration] = {}
-        self._rounded: dict[tuple[Transport, int, int | None], SlottedIteration] = {}
+        self._in_slots: dict[tuple[Transport, int], tuple[tuple[Phase, ...], int]] = {}
 
     @property
     def title(self) -> str:
@@ -53,8 +117,10 @@ class JobTraffic:
 
     @property
     def jitter(self) -> float | None:
-        """Its jitter; None where unknown."""
-        return self.job.jitter_of(self.source)
+        """Its jitter as it states it, else that of a measured step; None where unknown."""
+        if self.job.jitter is not None or not isinstance(self.source, MeasuredStep):
+            return self.job.jitter
+        return self.source.jitter
 
     def at(self, transport: Transport) -> Iteration:
         """Return its iteration at a place; where rates are stated, as stated."""
@@ -62,22 +128,25 @@ class JobTraffic:
             self._at[transport] = self.step.at(transport)
         return self._at[transport]
 
-    def alone(self, transport: Transport) -> Iteration:
+    def isolated(self, transport: Transport) -> Iteration:
         """Return its iteration at a place where it has the network to itself."""
-        exact = self.at(transport)
+        exact = replace(self.at(transport), jitter=self.jitter)
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
-    def rounded(
-        self, transport: Transport, slot_ms: int, hyperperiod: int | None
-    ) -> SlottedIteration:
-        """Return its iteration in slots; if it is too long, the error names the field to change."""
-        key = transport, slot_ms, hyperperiod
-        if key not in self._rounded:
-            try:
-                self._rounded[key] = in_slots(self.step, transport, slot_ms, hyperperiod)
-            except InputError as error:
-                raise error.within(self.long_field) from None
-        return self._rounded[key]
+    def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
+        """Return its bursts in slots at a place, and the slots of the iteration."""
+        key = transport, slot_ms
+        if key not in self._in_slots:
+            self._in_slots[key] = in_slots(self.step, transport, slot_ms)
+        return self._in_slots[key]
+
+    def period(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> int:
+        """Return its period at a place; if it is too long, the error names the field to change."""
+        slots = self.in_slots(transport, slot_ms)[1]
+        try:
+            return period_of(slots, hyperperiod, slot_ms)
+        except InputError as error:
+            raise error.within(self.long_field) from None
 
     @property
     def long_field(self) -> str:
@@ -98,51 +167,97 @@ class JobTraffic:
         Nodes that the job names are one of them, where there is one path.
         """
         job, cluster = self.job, self._cluster
-        places = cluster.empty.transports(job.workers, job.each, self.algorithm)
+        places = empty_cluster(cluster).transports(job.workers, job.each, self.algorithm)
         if job.nodes is not None and cluster.spines == 1:
             rails = cluster.next_rails(job.nodes, job.each.gpus, Counter())
-            own = cluster.placement(job.nodes, self.algorithm, each=job.each.gpus, rails=rails)
+            own = compute_placement(
+                cluster, job.nodes, self.algorithm, task_gpus=job.each.gpus, rails=rails
+            )
             places = (*places, own.transport) if own.rate else places
         return places
 
     @cached_property
     def best(self) -> Transport | None:
         """The place of its shortest iteration in the empty cluster; None if it has no room."""
-        return min(self.transports, key=lambda place: self.alone(place).duration, default=None)
+        return min(self.transports, key=lambda place: self.isolated(place).duration, default=None)
 
     def best_ms(self, own: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
         """Return its shortest iteration in slots, in the empty cluster or at a place of its own."""
-        times = [self._alone_ms(own, slot_ms, hyperperiod), *self._best_ms(slot_ms, hyperperiod)]
+        times = [self.isolated_ms(own, slot_ms, hyperperiod), *self._best_ms(slot_ms, hyperperiod)]
         return min(times)
 
-    def _alone_ms(self, place: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
-        rounded = self.rounded(place, slot_ms, hyperperiod)
-        fastest = max(phase.rate for phase in rounded.phases)
-        return rounded.alone_ms(Fraction(fastest) if place.nodes == 1 else place.rate)
+    def isolated_ms(self, place: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
+        """Return its iteration in slots with no burst faster than its links allow; pauses stay."""
+        period = Fraction(self.period(place, slot_ms, hyperperiod))
+        if place.nodes > 1:
+            for phase in self.in_slots(place, slot_ms)[0]:
+                period += phase.length * max(Fraction(0), phase.rate / place.rate - 1)
+        return period * slot_ms
 
     @cache  # noqa: B019 (as long as the job)
     def _best_ms(self, slot_ms: int, hyperperiod: int | None) -> Sequence[Fraction]:
         times = []
         for place in self.transports:
             with suppress(InputError):  # longer than the hyperperiod
-                times.append(self._alone_ms(place, slot_ms, hyperperiod))
+                times.append(self.isolated_ms(place, slot_ms, hyperperiod))
         return [min(times)] if times else []
 
 
+def _algorithm(job: JobSpec, step: TrainingStep) -> Algorithm:
+    """Return how the collectives of a job cross the network: as stated, or as is usual for them."""
+    usual = step.usual_algorithm
+    if job.allreduce in ("ring", "tree") and usual != "ring" and not step.is_stated:
+        whose = "its traffic" if job.model is None else f"what {quote(job.model)} sends"
+        raise InputError(
+            f"allreduce: {quote(job.allreduce)}: {whose} is more than an all-reduce among all "
+            "workers; leave it out"
+        )
+    return job.allreduce or usual
+
+
+def _step(job: JobSpec, source: Source, gpu: Gpu | None) -> TrainingStep:
+    """Return the iteration of a job wherever it runs; errors name its field."""
+    gpus = job.workers * max(1, job.each.gpus)
+    if isinstance(source, TrainingStep):
+        step = source
+        step.check_groups(gpus)
+    elif isinstance(source, Traffic):
+        step = source.step
+        step.check_groups(gpus, "phases", "collective")
+    elif job.each.gpus > 1 and source.kind in _PIPELINES:
+        raise InputError(
+            f"each.gpus: {job.each.gpus}: what {quote(job.model)} sends can be computed for "
+            "workers of one GPU only; state the traffic"
+        )
+    elif not isinstance(source, Workload):
+        source.check_batch(job.batch)
+        step = source.step(job.gpus)
+    elif gpu is None or gpu.flops is None:
+        raise InputError(
+            f"model: {quote(job.model)}: the cluster does not say how fast its GPUs are; "
+            f"{GPU_HINT}, or state the job's traffic"
+        )
+    else:
+        step = training_step(source, job.gpus, job.batch or 1, gpu.flops)
+    return step if job.rate is None else step.limited_to(job.rate)
+
+
 def in_slots(
-    step: TrainingStep, transport: Transport, slot_ms: int, hyperperiod: int | None = None
-) -> SlottedIteration:
-    """Return an iteration at a place, in slots."""
+    step: TrainingStep, transport: Transport, slot_ms: int
+) -> tuple[tuple[Phase, ...], int]:
+    """Return the bursts of a step in slots at a place, and the slots of the iteration."""
     exact = step.at(transport)
     if transport.nodes == 1 and not step.is_stated:
-        return exact.to_slots_inside(slot_ms, hyperperiod)
-    return exact.to_slots(slot_ms, hyperperiod)
+        return exact.to_slots_inside(slot_ms)
+    return exact.to_slots(slot_ms)
 
 
 def read_traffic(scenario: Scenario) -> tuple[JobTraffic, ...]:
     """Return the traffic of the jobs of a scenario; errors name the job and its field."""
     traffic = []
-    for index, (job, source) in enumerate(zip(scenario.jobs, scenario.sources(), strict=True)):
+    sources = Sources(scenario.workloads, scenario.measured, scenario.cluster.gpu)
+    for index, job in enumerate(scenario.jobs):
+        source = sources.of(job, f"jobs[{index}].model")
         try:
             traffic.append(JobTraffic(job, source, scenario.cluster))
         except InputError as error:

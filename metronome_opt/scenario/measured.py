@@ -31,11 +31,11 @@ from metronome_opt.files.records import (
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
-from metronome_opt.scenario.scenario_file import MEASURED
 from metronome_opt.scenario.traffic import Moment, transfer
 from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 
 MEASURED_FORMAT = "metronome-measured/1"
+MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # traffic of jobs; its precision
 
 _Text = Annotated[str, Field(min_length=1)]
 _Bytes = Annotated[int, Field(ge=1, le=MAX_COUNT)]

@@ -1,14 +1,17 @@
-"""Nodes: their GPUs, resources and interfaces, and the racks that they stand in."""
+"""Nodes: their GPUs, resources and interfaces; racks and their links."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from metronome_opt.errors import quote
 from metronome_opt.files.records import Name, Record, refuse
-from metronome_opt.scenario.gpus import link_speed
+from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.workload import Speed, megabits
 
 # So many times the largest number of tasks fits 64 bits.
@@ -31,6 +34,38 @@ class Resources(Record):
 ONE_GPU = Resources(gpus=1)
 
 
+class LinkSpeed(NamedTuple):
+    """What one GPU sends to the others of its node, in one direction."""
+
+    gbps: float
+    source: str
+
+
+_PCIE = LinkSpeed(160, "NVIDIA/nccl-tests issue 178: three and more A100 over PCIe, 20 GB/s")
+
+LINK_SPEEDS = {
+    "PCIE": _PCIE,
+    "V100": LinkSpeed(960, "NVIDIA/nccl src/graph/topo.h: six links of 20 GB/s; not measured"),
+    "A100": LinkSpeed(1852.8, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 231.6 GB/s"),
+    "H100": LinkSpeed(3831.2, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 478.9 GB/s"),
+    "H200": LinkSpeed(3840, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 480.0 GB/s"),
+    "MI300X": LinkSpeed(2552, "ROCm/rocm-blogs, mi300x-rccl-xgmi: all_reduce_perf, 319 GB/s"),
+}
+"""By name of the GPU, in capitals; ``PCIE`` for GPUs without links of their own."""
+
+ASSUMED = _PCIE
+"""Of GPUs that are not named, or not known."""
+
+
+def link_speed(name: str) -> LinkSpeed | None:
+    """Return the speed of a kind of GPU, by a word of its name; None if it is not known.
+
+    ``H100``, ``NVIDIA-H100-80GB-HBM3`` and ``nvidia h100`` are one; ``H100-PCIE`` has no links.
+    """
+    words = re.findall(r"[A-Z0-9]+", name.upper())
+    return next((speed for kind, speed in LINK_SPEEDS.items() if kind in words), None)
+
+
 class Gpu(Record):
     """A kind of GPU.
 
@@ -42,7 +77,7 @@ class Gpu(Record):
         What training reaches, not the peak; only jobs by model that are computed need it.
     link_gbps
         What one GPU sends to the others of its node, in one direction; if left out, what is known
-        of the kind, see `metronome_opt.scenario.gpus`.
+        of the kind, see `LINK_SPEEDS`.
     """
 
     name: Name
@@ -81,7 +116,7 @@ def gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
     return document
 
 
-class Host(Record):
+class Node(Record):
     """A machine that tasks run on.
 
     Parameters
@@ -167,3 +202,31 @@ class Rack(Record):
     def ups(self) -> tuple[str, ...]:
         """Its uplinks, one to each spine; a single one if there is one path; none without limit."""
         return self.uplinks or ((self.uplink,) if self.uplink else ())
+
+
+def add_downlinks(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, Any]:
+    """Return racks and links with those from several spines, which files may leave out.
+
+    Unlike numbers of uplinks are refused, and several of racks in racks.
+    """
+    counts = [len(rack.ups) for rack in racks if rack.ups]
+    known = {link.name: link for link in links}
+    full, added = [], list[Link]()
+    for index, rack in enumerate(racks):
+        if rack.ups and len(rack.ups) != counts[0]:
+            refuse(
+                f"racks[{index}].uplinks",
+                f"{len(rack.ups)} of them, and other racks have {counts[0]}; give each rack one "
+                "to each spine",
+            )
+        if counts[0] == 1:
+            rack = rack.model_copy(update={"uplink": next(iter(rack.ups), None), "uplinks": None})
+        elif rack.within is not None:
+            fault = "several uplinks are for two tiers; leave it out"
+            refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}")
+        elif rack.downlinks is None and {*rack.ups} <= known.keys() and len({*rack.ups}) > 1:
+            downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
+            added += (link for link in downs if link.name not in known)
+            rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})
+        full.append(rack)
+    return {"racks": tuple(full), "links": (*links, *added)}

@@ -44,9 +44,9 @@ def overhead(cluster: Cluster, node: str, others: Iterable[tuple[str, int]]) -> 
     Costs are those from the node to the other one.
     """
     cost = satisfied = violated = 0
-    here = cluster.hosts[node]
+    here = cluster.nodes_by_name[node]
     for other, limit in others:
-        there, most = cluster.hosts[other], limit
+        there, most = cluster.nodes_by_name[other], limit
         each: int | None = 0
         if node == other:
             most = 0

@@ -27,14 +27,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Transport
-
-if TYPE_CHECKING:
-    from metronome_opt.scenario.cluster import Cluster
-    from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.nodes import Resources
 
 
 class _Node(NamedTuple):
@@ -59,7 +58,7 @@ class EmptyCluster:
         number = {rack.name: index for index, rack in enumerate(cluster.racks)}
         self._nodes = [
             _Node(
-                (*(number[rack] for rack in reversed(cluster.ways[node.rack])), index),
+                (*(number[rack] for rack in reversed(cluster.uplink_paths[node.rack])), index),
                 node.name,
                 sum(cluster.capacities[rail] for rail in node.rails),
             )
@@ -81,7 +80,9 @@ class EmptyCluster:
         for nodes in dict.fromkeys(self._places(tasks, each)):
             rails = self._cluster.next_rails(nodes, each.gpus, Counter())
             with suppress(InputError):  # too many parts
-                place = self._cluster.placement(nodes, algorithm, each=each.gpus, rails=rails)
+                place = compute_placement(
+                    self._cluster, nodes, algorithm, task_gpus=each.gpus, rails=rails
+                )
                 if place.rate:
                     yield _whole(place.transport, single=self._is_single)
 
@@ -116,7 +117,7 @@ class EmptyCluster:
                     self._cluster.gpus_of[node.name],  # share out the interfaces
                     tuple(
                         self._cluster.capacities[rail]
-                        for rail in self._cluster.hosts[node.name].rails
+                        for rail in self._cluster.nodes_by_name[node.name].rails
                     ),
                     *(
                         (first.setdefault(node.home[:depth], at), carries[node.home[depth - 1]])
@@ -127,6 +128,14 @@ class EmptyCluster:
             )
             kinds.setdefault(kind, area)
         return kinds.values()
+
+
+def empty_cluster(cluster: Cluster) -> EmptyCluster:
+    """Return the places of single jobs in a cluster; they are kept with it."""
+    if EmptyCluster not in cluster.memo:
+        cluster.memo[EmptyCluster] = EmptyCluster(cluster)
+    empty: EmptyCluster = cluster.memo[EmptyCluster]
+    return empty
 
 
 def _whole(transport: Transport, *, single: bool) -> Transport:

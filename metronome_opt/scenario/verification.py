@@ -7,10 +7,12 @@ from typing import Any
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
+from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
-from metronome_opt.scenario.spines import Paths
+from metronome_opt.scenario.spreading import spread
 from metronome_opt.verify import (
     Violation,
     check_instance,
@@ -68,7 +70,7 @@ def check_traffic(
     paths
         The spines that were chosen for flows; the others have those of their hashes.
     """
-    known = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
+    known = {traffic.job.name: traffic for traffic in problem.traffic}
     document = _document(scenario, known)
     if places is None:
         places = {name: traffic.job.nodes or () for name, traffic in known.items()}

@@ -51,7 +51,7 @@ def _max_progress(running: Sequence[RunningJob], state: SimState) -> float:
     """Return the greatest mean progress of jobs, by the linear program."""
     from scipy.optimize import linprog
 
-    alone = [each.pattern.alone_ms for each in running]
+    alone = [each.pattern.isolated_ms for each in running]
     value = [each.job.best_ms / own for each, own in zip(running, alone, strict=True)]
     rows = []
     for shares in dict.fromkeys(_constraints(running, state)):
@@ -73,8 +73,8 @@ def _constraints(
     capacities = state.room.cluster.capacities
     positions = {each.job.index: at for at, each in enumerate(running)}
     patterns = [each.pattern for each in running]
-    computing = [float(sum(each.compute)) / each.alone_ms for each in patterns]
-    sent = [float(sum(each.volume)) / each.alone_ms for each in patterns]
+    computing = [float(sum(each.pauses)) / each.isolated_ms for each in patterns]
+    sent = [float(1000 * each.volume) / each.isolated_ms for each in patterns]
     for link, users in state.users.items():
         here = sorted(positions[index] for index in users)
         flows = {at: running[at].placement.links[link] / capacities[link] for at in here}

@@ -6,13 +6,15 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule, alone_ms
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule, isolated_iteration
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.bounds import TimeBound
 from metronome_opt.simulation.policies import find_policy, is_plugin
@@ -116,7 +118,8 @@ class _Simulation:
             contends=self._policy.contends,
             growth=self._policy.growth,
         )
-        self._state = SimState(CandidatePlacements(cluster), self._engine, sharing, conditions.jitter)
+        room = CandidatePlacements(cluster)
+        self._state = SimState(room, self._engine, sharing, conditions.jitter)
         self._gpus = self._state.room.free_gpus
         self._rows: list[JobRow] = [
             {
@@ -257,14 +260,14 @@ class _Simulation:
             windows=instruction.windows,
         )
 
-    def _isolated_pattern(self, index: int) -> IterationProfile:
+    def _isolated_pattern(self, index: int) -> Iteration:
         """Record where a job now is; return its iteration there."""
         running = self._state.running[index]
         pattern = running.pattern if self._policy.contends else running.job.best
         self._rows[index] |= {
             "nodes": len(set(running.placement.nodes)),
             "racks": running.placement.racks,
-            "alone_ms": pattern.alone_ms,
+            "alone_ms": pattern.isolated_ms,
         }
         return pattern
 
@@ -337,7 +340,7 @@ def simulate_schedule(
                 "job": job.name,
                 "priority": job.weight,
                 "ideal_ms": float(instance.best_ms(job)),
-                "alone_ms": float(alone_ms(instance, job)),
+                "alone_ms": isolated_iteration(instance, job).isolated_ms,
                 "arrival_s": 0.0,
                 "start_s": 0.0,
             }

@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.errors import InputError, pluralise
 from metronome_opt.problem.instance import Phase, Sharing
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.iteration import SlottedIteration
+from metronome_opt.scenario.iteration import Iteration
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
-from metronome_opt.scenario.scenario_file import JobSpec, Scenario
+from metronome_opt.scenario.scenario_file import Scenario
 
 SLOT_MS = 1
 """The grid of the policies, fine enough for rounding to cost little.
@@ -46,7 +47,7 @@ class TrainingJob:
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
         self.spec: JobSpec = traffic.job
-        self._known: dict[Transport, tuple[IterationProfile, SlottedIteration]] = {}
+        self._known: dict[Transport, Iteration] = {}
 
     @property
     def name(self) -> str:
@@ -71,20 +72,16 @@ class TrainingJob:
             )
         return self.spec.iterations
 
-    def pattern(self, transport: Transport) -> IterationProfile:
+    def pattern(self, transport: Transport) -> Iteration:
         """Return its iteration at a placement."""
-        return self._at(transport)[0]
-
-    def in_slots(self, transport: Transport) -> SlottedIteration:
-        """Return its iteration in slots of `SLOT_MS`, without idle time at the end."""
-        return self._at(transport)[1]
-
-    def _at(self, transport: Transport) -> tuple[IterationProfile, SlottedIteration]:
         if transport not in self._known:
-            exact = self.traffic.alone(transport)
-            pattern = IterationProfile.of_iteration(exact, self.traffic.jitter)
-            self._known[transport] = pattern, exact.to_slots(SLOT_MS)
+            self._known[transport] = self.traffic.isolated(transport)
         return self._known[transport]
+
+    @cache  # noqa: B019 (as long as the job)
+    def in_slots(self, transport: Transport) -> tuple[tuple[Phase, ...], int]:
+        """Return its bursts in slots of `SLOT_MS` at a placement, and the slots of an iteration."""
+        return self.pattern(transport).to_slots(SLOT_MS)
 
     @cached_property
     def demand(self) -> JobRequest:
@@ -93,7 +90,7 @@ class TrainingJob:
         return JobRequest.of_traffic(self.traffic, self.pattern, self.best_ms, length_ms)
 
     @cached_property
-    def best(self) -> IterationProfile:
+    def best(self) -> Iteration:
         """Its shortest iteration in the empty cluster."""
         if self.traffic.best is None:
             raise InputError(
@@ -106,7 +103,7 @@ class TrainingJob:
     @property
     def best_ms(self) -> float:
         """The length of its shortest iteration in ms."""
-        return self.best.alone_ms
+        return self.best.isolated_ms
 
 
 def training_jobs(scenario: Scenario) -> list[TrainingJob]:
@@ -127,20 +124,20 @@ class RunningJob:
         return math.ceil(self.pattern.peak)
 
     @property
-    def pattern(self) -> IterationProfile:
+    def pattern(self) -> Iteration:
         """Its iteration in this placement."""
         return self.job.pattern(self.placement.transport)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Its bursts in slots in this placement."""
-        return self.job.in_slots(self.placement.transport).phases
+        return self.job.in_slots(self.placement.transport)[0]
 
     @property
     def slots(self) -> int:
         """The slots of an iteration in this placement without delays."""
-        busy = self.job.in_slots(self.placement.transport).busy
-        return max(busy, math.ceil(self.pattern.duration / SLOT_MS))
+        slots = self.job.in_slots(self.placement.transport)[1]
+        return max(slots, math.ceil(self.pattern.duration / SLOT_MS))
 
 
 @dataclass(frozen=True)

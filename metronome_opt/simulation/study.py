@@ -36,7 +36,8 @@ from metronome_opt.files.records import (
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import FullCluster
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Folder, Sources, in_folder
+from metronome_opt.scenario.job_traffic import Sources
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Folder, in_folder
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.simulation.generators import Draw, GeneratorContext, Given, Trace
 from metronome_opt.simulation.policies import BUILTIN_POLICIES, check_policy

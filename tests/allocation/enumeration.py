@@ -19,7 +19,7 @@ from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.problem.objectives import simulated_levels
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 

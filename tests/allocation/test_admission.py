@@ -10,20 +10,21 @@ from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.rollout import Arrivals
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
+from tests.builders import iteration_of
 from tests.simulation.scenes import switch
 
 MEETINGS = PairLosses("fair")
 
 
-def traffic(transport: Transport) -> IterationProfile:
+def traffic(transport: Transport) -> Iteration:
     """Return 50 ms of computing, and on several nodes a burst of 50 ms at 100 Mbit/s."""
     burst = 0 if transport.nodes == 1 else 50
     rate = min(transport.rate, Fraction(100))
-    return IterationProfile((Fraction(50), Fraction(50 - burst)), (Fraction(burst * 100),), (rate,))
+    return iteration_of((Fraction(50), Fraction(50 - burst)), (Fraction(burst * 100),), (rate,))
 
 
 def job(name: str, tasks: int, length_s: float = 100.0, weight: int = 1) -> JobRequest:
@@ -94,8 +95,9 @@ def test_small_jobs_leave_whole_nodes_to_large_ones() -> None:
 def straddling() -> tuple[Occupancy, JobRequest]:
     """Return a job of four tasks that sends for 50 ms longer on two nodes, and its cluster."""
 
-    def slower(transport: Transport) -> IterationProfile:
-        return replace(traffic(transport), compute=(Fraction(50), Fraction(50)))
+    def slower(transport: Transport) -> Iteration:
+        (burst,) = traffic(transport).bursts
+        return Iteration((replace(burst, after=Fraction(50)),), rest=Fraction(50))
 
     short = [job(name, 2, length_s=5) for name in "ab"]
     occupancy = cluster(2, 4, (short[0], (0, 0)), (short[1], (1, 1)))

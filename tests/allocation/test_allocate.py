@@ -11,7 +11,7 @@ from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import build_scenario, read_scenario
-from metronome_opt.scenario.build import locate
+from metronome_opt.scenario.scenario_file import locate
 from tests.allocation.enumeration import draw_scenario
 from tests.allocation.test_joint_model import crowded
 from tests.builders import two_jobs

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
 from tests.scenario.test_overhead import zones
 from tests.simulation.scenes import racks, scene, switch, work
 
-ALONE = IterationProfile((Fraction(1),), (), ())
+ALONE = Iteration((), Fraction(1))
 
 
 def room(cluster: dict[str, object], **taken: int) -> CandidatePlacements:
@@ -67,7 +67,7 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     def racks_of(tasks: int, most: int) -> set[str]:
         asked = replace(job(tasks), max_network_cost=most)
         found = CandidatePlacements(zones()).candidates(asked)
-        homes = zones().hosts
+        homes = zones().nodes_by_name
         return {" ".join(sorted({homes[n].rack or "" for n in each.nodes})) for each in found}
 
     assert racks_of(4, 10_000) > {"z1", "z1 z2", "z2 z3", "z1 z2 z3 z4"}

@@ -9,17 +9,18 @@ from metronome_opt.allocation.migrations import choose_migrations
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.collectives import Transport
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
+from tests.builders import iteration_of
 from tests.simulation.scenes import switch
 
 
-def traffic(transport: Transport) -> IterationProfile:
+def traffic(transport: Transport) -> Iteration:
     """Return 60 ms of computing, and a burst of 40 ms at 45 Mbit/s, or longer at less."""
     volume, fastest = Fraction(40 * 45), min(transport.rate, Fraction(45))
-    return IterationProfile((Fraction(60), Fraction(0)), (volume,), (fastest,))
+    return iteration_of((Fraction(60), Fraction(0)), (volume,), (fastest,))
 
 
 def occupancy(*nodes: str) -> Occupancy:

@@ -12,16 +12,17 @@ from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.start_options import candidate_starts, cheapest, exchange_nodes
 from metronome_opt.engine.conditions import JITTER
-from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import Resources
 from tests.allocation.test_candidates import room
+from tests.builders import iteration_of
 from tests.simulation.scenes import switch
 
 
-def pattern(compute: int, burst: int, rate: int = 100) -> IterationProfile:
+def pattern(compute: int, burst: int, rate: int = 100) -> Iteration:
     """Return ms of computing, and then a burst of so many at a rate."""
     volume = Fraction(burst * rate)
-    return IterationProfile((Fraction(compute), Fraction(0)), (volume,), (Fraction(rate),))
+    return iteration_of((Fraction(compute), Fraction(0)), (volume,), (Fraction(rate),))
 
 
 def test_exchanged_nodes_have_room_for_tasks_without_gpus() -> None:

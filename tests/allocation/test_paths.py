@@ -13,10 +13,10 @@ from metronome_opt.allocation.pair_losses import PairLosses
 from metronome_opt.allocation.paths import list_paths, reroute_jobs, route
 from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.verification import verify_placed
 from tests.allocation.path_enumeration import compare, draw_fabric
+from tests.builders import iteration_of
 from tests.fabrics import fabric, ring, scene
 
 SOLVERS = ["auto", "greedy", "cpsat", "milp"]
@@ -70,7 +70,7 @@ def test_stated_paths_are_kept() -> None:
 
 def demand(name: str, burst: int) -> JobRequest:
     compute = Fraction(300 - burst), Fraction(0)
-    pattern = IterationProfile(compute, (Fraction(1200 * burst),), (Fraction(1200),))
+    pattern = iteration_of(compute, (Fraction(1200 * burst),), (Fraction(1200),))
     return JobRequest(name, 2, ONE_GPU, lambda _: pattern, float(300), "ring", length_ms=1000.0)
 
 

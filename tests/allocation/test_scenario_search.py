@@ -15,7 +15,7 @@ from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import simulated_levels
 from metronome_opt.scenario import Scenario, read_scenario
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.enumeration import draw_scenario, spots_of
 from tests.simulation.scenes import switch

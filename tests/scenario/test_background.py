@@ -12,7 +12,8 @@ from metronome_opt.kubernetes.state.scenario import scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.verification import check_traffic, verify_placed
 from tests.kubernetes.state.small import cluster, running, state_of
 
@@ -36,7 +37,7 @@ def spec(taken: str) -> ClusterSpec:
 def test_others_leave_a_part_of_a_link(taken: str, left: int) -> None:
     made = spec(taken)
     assert (made.capacities["n0"], made.capacities["n1"]) == (100, left)
-    assert made.placement(["n0", "n1"]).rate == left
+    assert compute_placement(made, ["n0", "n1"]).rate == left
     assert ClusterSpec.from_dict(made.to_dict()) == made
     of_state = scenario_of(state_of(made, running("a", "n0 n1", (0, 4, 30))))
     instance = build_scenario(of_state).instance

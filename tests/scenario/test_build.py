@@ -16,8 +16,9 @@ from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import write_instance
 from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spread
-from metronome_opt.scenario.deployment import Deployment
-from metronome_opt.scenario.hyperperiods import common_hyperperiod, with_hyperperiod
+from metronome_opt.scenario.build import common_hyperperiod, with_hyperperiod
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.placed_instance import Deployment
 from metronome_opt.scenario.workload import find_workloads
 from tests.scenario.examples import scenario
 
@@ -50,9 +51,8 @@ def test_small_scenario_worked_out_by_hand() -> None:
     assert len(built.deployment.cluster.nodes) == 6
     assert len(built.instance.links) == 8
     entry = built.traffic[0]
-    assert entry.traffic.title == "VGG16"
-    assert entry.rounded.phases == one.phases
-    assert entry.exact.volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
+    assert entry.title == "VGG16"
+    assert built.iterations[0].volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
 
 
 def test_slowdowns_are_multiples_of_the_best_place_of_the_empty_cluster() -> None:
@@ -124,7 +124,7 @@ def test_nodes_of_a_ring_are_in_the_order_of_their_first_tasks(
     nodes: str, flows: dict[str, int]
 ) -> None:
     network = Scenario.from_dict(scenario()).cluster
-    placement = network.placement([f"node-0{node}" for node in nodes], "ring")
+    placement = compute_placement(network, [f"node-0{node}" for node in nodes], "ring")
     assert placement.links == {
         name.replace("up-", "rack-") + "-uplink" * ("up" in name): count
         for name, count in flows.items()
@@ -291,7 +291,7 @@ def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
     document["jobs"][0]["model"] = "Tiny"
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(document))
-    assert [entry.traffic.title for entry in load(file).traffic] == ["Tiny", "ResNet50"]
+    assert [entry.title for entry in load(file).traffic] == ["Tiny", "ResNet50"]
     (mine / "tiny.yaml").write_text("format: metronome-workload/1")
     with pytest.raises(InputError, match=r"scenario\.yaml: .*tiny\.yaml: name: missing"):
         load(file)

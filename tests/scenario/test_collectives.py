@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import PlacedInstance
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.gpus import ASSUMED, link_speed
+from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.nodes import ASSUMED, link_speed
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from tests.scenario.examples import measured, one_each
 from tests.tiers import examples
 
@@ -68,7 +68,7 @@ def full(made: Cluster, algorithm: Algorithm, *, each: int = 1) -> Placement:
     """Return the placement of a job on all GPUs."""
     nodes = [node.name for node in made.nodes for _ in range(node.has.gpus // each)]
     rails = made.next_rails(nodes, each, Counter())
-    return made.placement(nodes, algorithm, each=each, rails=rails)
+    return compute_placement(made, nodes, algorithm, task_gpus=each, rails=rails)
 
 
 def out_of_node(placement: Placement, kind: Collective) -> Fraction:
@@ -398,13 +398,13 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
     """500 MB are 4000 Mbit, of which each of two sends as much: 40 ms at 100 Gbit/s, 4 inside."""
     shown = showing(bytes=500_000_000)
     lengths = [
-        float(problem(gpu(link_gbps=1000), {**shown, "nodes": nodes}).traffic[0].exact.duration)
+        float(problem(gpu(link_gbps=1000), {**shown, "nodes": nodes}).iterations[0].duration)
         for nodes in (TWO, {"node-00": 2})
     ]
     assert lengths == [50 + 40, 50 + 4]
     # By rate alone it is as long everywhere.
     for nodes in (TWO, {"node-00": 2}):
-        assert problem(gpu(), {**STATED, "nodes": nodes}).traffic[0].exact.duration == 100
+        assert problem(gpu(), {**STATED, "nodes": nodes}).iterations[0].duration == 100
 
 
 # ------------------------------------------------------------------ the best place
@@ -425,7 +425,7 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
 def test_bert_by_place(nodes: dict[str, int], ms: float, slots: int, best_ms: int) -> None:
     built = problem(gpu(), bert(nodes))
     (job,) = built.instance.jobs
-    assert float(built.traffic[0].exact.duration) == pytest.approx(ms, abs=0.01)
+    assert float(built.iterations[0].duration) == pytest.approx(ms, abs=0.01)
     assert job.period == slots
     assert built.instance.best_ms(job) == best_ms
     assert round(job.period * 5 / best_ms, 1) == (1.5 if len(nodes) == 8 else 1)
@@ -442,7 +442,7 @@ def test_measured_steps_have_a_best_place_as_well() -> None:
     (traffic,) = read_traffic(described(gpu(link_gbps=160), {"traffic": step, "workers": 2}))
     assert traffic.best is not None
     assert traffic.best.nodes == 1
-    assert traffic.alone(traffic.best).duration == 321
+    assert traffic.isolated(traffic.best).duration == 321
 
 
 def shares(tasks: int, room: list[int]) -> Iterator[list[int]]:
@@ -489,16 +489,14 @@ def test_no_place_is_better_than_the_best_one(
     (traffic,) = read_traffic(Scenario.from_dict(document))
     assert traffic.algorithm == algorithm
     assert traffic.best is not None
-    best = traffic.alone(traffic.best).duration
+    best = traffic.isolated(traffic.best).duration
     for counts in shares(workers, [gpus] * nodes):
         at = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
         near = made.next_rails(at, 1, Counter())
-        place = made.placement(at, algorithm, rails=near).transport
+        place = compute_placement(made, at, algorithm, rails=near).transport
         least = Fraction(4, 5) * best if algorithm == "all-to-all" else best
-        assert traffic.alone(place).duration >= least
-        assert traffic.best_ms(place, 10, None) <= traffic.rounded(place, 10, None).alone_ms(
-            Fraction(10**7) if place.nodes == 1 else place.rate
-        )
+        assert traffic.isolated(place).duration >= least
+        assert traffic.best_ms(place, 10, None) <= traffic.isolated_ms(place, 10, None)
 
 
 @examples(100)
@@ -543,7 +541,7 @@ def test_links_of_an_all_to_all_carry_what_tasks_send_beyond_them(
     made = cluster(len(counts), 8, rails=rails, racks=racks, uplink=100_000)
     at = [f"n{node}" for node, count in enumerate(counts) for _ in range(count)]
     near = made.next_rails(at, 1, Counter())
-    placement = made.placement(at, "all-to-all", rails=near)
+    placement = compute_placement(made, at, "all-to-all", rails=near)
     size, total = Fraction(MBIT), len(at)
     if len(set(at)) < 2:
         assert not placement.links
@@ -552,18 +550,18 @@ def test_links_of_an_all_to_all_carry_what_tasks_send_beyond_them(
     sent: dict[str, Fraction] = defaultdict(Fraction)
     tasks: Counter[str] = Counter()
     for name, its in zip(at, near, strict=True):
-        rack = made.hosts[name].rack
+        rack = made.nodes_by_name[name].rack
         for rail in its:
             sent[rail] += Fraction(total - at.count(name), len(its)) * size / total
             tasks[rail] += 1
-        beyond = sum(made.hosts[other].rack != rack for other in at)
+        beyond = sum(made.nodes_by_name[other].rack != rack for other in at)
         up = f"up{(rack or '')[1:]}"
         sent[up] += beyond * size / total
         tasks[up] += 1
     for link, exact in sent.items():
         carried = placement.links.get(link, 0) * volume
         assert exact <= carried < exact + tasks[link] * volume or exact == carried
-    ring = made.placement(at, "ring", rails=near)
+    ring = compute_placement(made, at, "ring", rails=near)
     around = ring.transport.burst(transfer("all-reduce")).volume
     beside = placement.transport.burst(transfer("all-reduce")).volume
     for link, flows in ring.links.items():  # all-reduces beside it are not less than they are

@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario import Scenario, build_scenario, spread
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from tests.scenario.examples import number
 
 TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
@@ -86,11 +86,11 @@ def test_worker_of_several_gpus_sends_as_one_gpu() -> None:
     gpu = {"name": "any", "sustained_tflops": number(20)}
     by_model = {"name": "one", "model": "VGG16", "batch": 4, "nodes": ["x", "y"], "workers": 2}
     with_gpu = cluster(gpu=gpu)
-    pods = built({**by_model, "each": {"gpus": 4}}, cluster=with_gpu).traffic[0]
+    pods = built({**by_model, "each": {"gpus": 4}}, cluster=with_gpu)
     ring = {**by_model, "workers": 8, "nodes": {"x": 4, "y": 4}}
-    flat = built(ring, cluster=with_gpu).traffic[0]
-    assert pods.exact.volume == flat.exact.volume
-    assert pods.exact.compute == flat.exact.compute
+    flat = built(ring, cluster=with_gpu)
+    assert pods.iterations[0].volume == flat.iterations[0].volume
+    assert pods.traffic[0].step.compute_ms == flat.traffic[0].step.compute_ms
     gpt3 = {**by_model, "model": "GPT3", "each": {"gpus": 2}}
     with pytest.raises(InputError, match=r"jobs\[0\]\.each\.gpus: 2: .* state the traffic"):
         built(gpt3, cluster=with_gpu)
@@ -105,10 +105,9 @@ def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
     problem = built(job(traffic={"period_ms": 100.1, "phases": phases}))
     (read,) = problem.instance.jobs
     assert (read.period, read.phases) == (11, (Phase(start=2, length=4, rate=7525),))
-    entry = problem.traffic[0]
-    assert entry.exact.duration == Fraction("100.1")
-    assert entry.exact.rest == Fraction("45.1")
-    assert entry.traffic.title == "stated"
+    assert problem.iterations[0].duration == Fraction("100.1")
+    assert problem.iterations[0].rest == Fraction("45.1")
+    assert problem.traffic[0].title == "stated"
 
 
 @pytest.mark.parametrize(

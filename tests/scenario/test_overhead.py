@@ -6,7 +6,7 @@ import pytest
 
 from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.cluster import Cluster, Distance
-from metronome_opt.scenario.nodes import Host, Rack, Resources
+from metronome_opt.scenario.nodes import Node, Rack, Resources
 from metronome_opt.scenario.overhead import is_tolerated, overhead
 
 ZONES = {"z1": "us-west-1", "z2": "us-west-1", "z3": "us-east-1", "z4": "us-east-1"}
@@ -21,11 +21,11 @@ def zones(*, unlabelled: bool = False, costs: bool = True) -> Cluster:
     inner = {frozenset(("z1", "z2")): 5, frozenset(("z3", "z4")): 10}
     homes = [(node, f"z{index // 2 + 1}") for index, node in enumerate(NODES)]
     hosts = [
-        Host(name=node, has=Resources(gpus=4), interface=node, rack=zone, region=ZONES[zone])
+        Node(name=node, has=Resources(gpus=4), interface=node, rack=zone, region=ZONES[zone])
         for node, zone in homes
     ]
     if unlabelled:
-        hosts.append(Host(name="bare", has=Resources(gpus=4), interface="bare"))
+        hosts.append(Node(name="bare", has=Resources(gpus=4), interface="bare"))
     return Cluster(
         nodes=tuple(hosts),
         racks=tuple(Rack(name=zone) for zone in ZONES),

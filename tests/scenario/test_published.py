@@ -9,6 +9,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.published import PublishedStep, read_published
 from metronome_opt.scenario.verification import check_traffic
 from metronome_opt.scenario.workload import published_files
@@ -29,10 +30,11 @@ def scenario(**changes: Any) -> Scenario:
 
 
 def test_job_by_model_sends_what_was_published() -> None:
-    (entry,) = build_scenario(scenario()).traffic
-    assert entry.traffic.title == "VGG19, muri"
-    (burst,) = entry.rounded.phases  # half as fast as published: 179 ms, then twice 123 ms
-    assert (burst.start, burst.length, entry.rounded.period) == (179, 246, 425)
+    problem = build_scenario(scenario())
+    assert problem.traffic[0].title == "VGG19, muri"
+    (made,) = problem.instance.jobs
+    (burst,) = made.phases  # half as fast as published: 179 ms, then twice 123 ms
+    assert (burst.start, burst.length, made.period) == (179, 246, 425)
 
 
 def test_judge_knows_the_ring_of_published_jobs() -> None:
@@ -66,7 +68,7 @@ def test_document_keeps_name() -> None:
 )
 def test_what_is_not_published_is_refused(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(InputError, match=error):
-        scenario(**changes).sources()
+        read_traffic(scenario(**changes))
 
 
 @pytest.mark.parametrize("name", ["sia-azure", "sia-dgx-ext", "sia-rtx"])
@@ -75,8 +77,10 @@ def test_what_sia_calls_imagenet_is_resnet50(name: str) -> None:
     for model in ("ResNet50", "resnet50", "ImageNet"):
         assert table.step(model, 16, 50) == table.step("imagenet", 16, 50)
         assert table.batches(model, 16) == table.batches("imagenet", 16)
-    sources = [scenario(model=model, traffic=name).sources() for model in ("ResNet50", "imagenet")]
-    assert sources[0] == sources[1]
+    (one,), (other,) = (
+        read_traffic(scenario(model=model, traffic=name)) for model in ("ResNet50", "imagenet")
+    )
+    assert one.source == other.source
 
 
 def test_batch_chooses_among_equal_sizes() -> None:

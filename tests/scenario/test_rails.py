@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from metronome_opt import solve
 from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.placed_instance import PlacedInstance
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
 
@@ -120,10 +121,12 @@ def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring:
     taken: Counter[str] = Counter()
     near = []
     for node in nodes:
-        near.append(network.hosts[node].rails_near(taken[node] % 8, min(gpus, 8 - taken[node] % 8)))
+        near.append(
+            network.nodes_by_name[node].rails_near(taken[node] % 8, min(gpus, 8 - taken[node] % 8))
+        )
         taken[node] += gpus
         assert near[-1]
-    placement = network.placement(nodes, "ring" if ring else "tasks", rails=near)
+    placement = compute_placement(network, nodes, "ring" if ring else "tasks", rails=near)
     own = {rail for rails in RAILS.values() for rail in rails}
     flows = sum(link in own for route in placement.routes for link in route)
     sent = Fraction(flows, placement.transport.flows)

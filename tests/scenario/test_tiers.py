@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
 from metronome_opt.scenario.verification import check_traffic
 from tests.tiers import examples
@@ -70,7 +71,7 @@ def test_a_rack_in_racks_has_one_region_unless_it_holds_all() -> None:
 
 
 def flows(nodes: str, allreduce: Any = "tasks") -> dict[str, int]:
-    links = Cluster.model_validate(three_tiers()).placement([*nodes], allreduce).links
+    links = compute_placement(Cluster.model_validate(three_tiers()), [*nodes], allreduce).links
     return {link: count for link, count in links.items() if len(link) > 1}
 
 
@@ -102,7 +103,10 @@ def test_flows_go_up_to_the_lowest_switch_that_is_shared(
 
 def test_a_placement_counts_switches_from_the_top() -> None:
     cluster = Cluster.model_validate(three_tiers())
-    spans = {nodes: cluster.placement([*nodes]).spans for nodes in ("ab", "ac", "ae", "acf", "acz")}
+    spans = {
+        nodes: compute_placement(cluster, [*nodes]).spans
+        for nodes in ("ab", "ac", "ae", "acf", "acz")
+    }
     assert spans == {"ab": (1, 1), "ac": (1, 2), "ae": (2, 2), "acf": (2, 3), "acz": (2, 3)}
 
 
@@ -172,9 +176,7 @@ def test_the_judge_finds_the_same_flows(
 
 
 def job(tasks: int) -> JobRequest:
-    return JobRequest(
-        "j", tasks, ONE_GPU, traffic=lambda _: IterationProfile((), (), ()), best_ms=1.0
-    )
+    return JobRequest("j", tasks, ONE_GPU, traffic=lambda _: Iteration(()), best_ms=1.0)
 
 
 def nearest(taken: str, tasks: int) -> set[str]:
@@ -212,7 +214,7 @@ def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataOb
     high = Cluster.model_validate(
         tree(dict(LEAF_OF), {**POD_OF, "p0": None, "p1": None}, set(POD_OF))
     )
-    one, two = (cluster.placement(nodes, allreduce) for cluster in (flat, high))
+    one, two = (compute_placement(cluster, nodes, allreduce) for cluster in (flat, high))
     assert (one.links, one.routes, one.rate) == (two.links, two.routes, two.rate)
     assert one.racks == two.racks
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from metronome_opt.engine.conditions import TCP, Conditions, Growth, TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.problem.instance import Instance, Job, Sharing
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation.result import SimulationResult
 from tests.builders import network
 
@@ -27,7 +28,7 @@ def links(*jobs: Job, **capacities: int) -> Instance:
 
 
 def running(
-    *patterns: IterationProfile,
+    *patterns: Iteration,
     links: Sequence[str] | None = None,
     starts: Sequence[float] | None = None,
     windows: Sequence[WindowSchedule | None] | None = None,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.iteration import SlottedIteration
-from metronome_opt.scenario.job_traffic import JobTraffic
-from metronome_opt.scenario.scenario_file import JobSpec, Sources
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_traffic import JobTraffic, Sources
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.simulation.study import Cell, Study, read_study
 from tests.scenario.examples import number
@@ -65,7 +66,9 @@ def at_best(job: JobSpec, cluster: Cluster) -> tuple[JobTraffic, Transport]:
     traffic = JobTraffic(job, Sources().of(job), cluster)
     place = traffic.best
     if job.nodes is not None:
-        place = cluster.placement(job.nodes, traffic.algorithm, each=job.each.gpus).transport
+        place = compute_placement(
+            cluster, job.nodes, traffic.algorithm, task_gpus=job.each.gpus
+        ).transport
     assert place is not None
     return traffic, place
 
@@ -73,7 +76,7 @@ def at_best(job: JobSpec, cluster: Cluster) -> tuple[JobTraffic, Transport]:
 def alone_s(job: JobSpec, cluster: Cluster) -> float:
     """Return the seconds of its best iteration."""
     traffic, place = at_best(job, cluster)
-    return float(traffic.alone(place).duration) / 1000
+    return float(traffic.isolated(place).duration) / 1000
 
 
 def gpu_seconds(jobs: tuple[JobSpec, ...], cluster: Cluster) -> float:
@@ -81,9 +84,11 @@ def gpu_seconds(jobs: tuple[JobSpec, ...], cluster: Cluster) -> float:
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 
-def rounded(study: Study, cell: Cell, job: JobSpec) -> SlottedIteration:
-    """Return the best iteration of a job in slots."""
+def period(study: Study, cell: Cell, job: JobSpec) -> tuple[int, Fraction]:
+    """Return the period of a job in slots, and the share of its best iteration that is idle."""
     hyperperiod_ms = study.hyperperiod_ms
     slots = None if hyperperiod_ms is None else hyperperiod_ms // study.slot_ms
     traffic, place = at_best(job, study.cluster_of(cell))
-    return traffic.rounded(place, study.slot_ms, slots)
+    found = traffic.period(place, study.slot_ms, slots)
+    idle = found - traffic.in_slots(place, study.slot_ms)[1]
+    return found, idle * study.slot_ms / traffic.at(place).duration

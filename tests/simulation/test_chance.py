@@ -7,9 +7,11 @@ import statistics
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import locate, read_scenario
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import Conditions
 from metronome_opt.simulation.state import SLOT_MS, training_jobs
 from tests.builders import job
@@ -56,7 +58,7 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     """200 jobs of 100 ms in slots of 110, 10 ms early; clocks are never set."""
     ppm, jobs = 1000.0, 200
     engine = running(
-        *[IterationProfile.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
+        *[Iteration.of_job(job("a", 10, (9, 1, 100)), 10)] * jobs,
         windows=[WindowSchedule(110.0, tolerance_ms=9.0)] * jobs,
         iterations=21,
         capacity=100 * jobs,
@@ -112,11 +114,12 @@ def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
     for each in training_jobs(scenario):
         nodes = scenario.cluster.nodes[: each.spec.workers]  # with GPUs of their own
         names = [node.name for node in nodes]
-        place = scenario.cluster.placement(names, each.traffic.algorithm).transport
-        exact = each.traffic.alone(place)
+        place = compute_placement(scenario.cluster, names, each.traffic.algorithm).transport
+        exact = each.traffic.isolated(place)
         assert len(exact.bursts) > 1
-        assert each.in_slots(place).phases == exact.to_slots(SLOT_MS).phases
-        assert each.in_slots(place).busy * SLOT_MS - exact.duration <= 4 * SLOT_MS
+        phases, slots = each.in_slots(place)
+        assert (phases, slots) == exact.to_slots(SLOT_MS)
+        assert slots * SLOT_MS - exact.duration <= 4 * SLOT_MS
 
 
 def test_bursts_do_not_jitter() -> None:

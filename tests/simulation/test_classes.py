@@ -9,12 +9,13 @@ import pytest
 
 from metronome_opt.engine.conditions import TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile
+from metronome_opt.engine.jobs import EngineJob
 from metronome_opt.problem.instance import Sharing
+from tests.builders import iteration_of
 from tests.simulation.runs import finish
 
 # 10 ms of computing, then 30 ms at all that the link carries.
-STEP = IterationProfile((Fraction(10), Fraction(0)), (Fraction(3000),), (Fraction(100),))
+STEP = iteration_of((Fraction(10), Fraction(0)), (Fraction(3000),), (Fraction(100),))
 EVEN = TcpShares(spread=0.0, newcomer=1.0)
 
 

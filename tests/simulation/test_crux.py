@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.policies.transport import divide_levels, first_gain
+from tests.builders import iteration_of
 from tests.simulation.runs import column, job_table
 from tests.simulation.scenes import scene, switch, work
 from tests.tiers import examples
@@ -70,9 +71,9 @@ def test_one_level_is_no_order() -> None:
 # ------------------------------------------------------------------ what going first is worth
 
 
-def pattern(compute: int, sending: int) -> IterationProfile:
+def pattern(compute: int, sending: int) -> Iteration:
     """Return an iteration that computes, then sends at all that a link of 1 Mbit/s carries."""
-    return IterationProfile((Fraction(compute), Fraction(0)), (Fraction(sending),), (Fraction(1),))
+    return iteration_of((Fraction(compute), Fraction(0)), (Fraction(sending),), (Fraction(1),))
 
 
 def test_gain_of_the_published_example() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.gate.windows import Claim, WindowTracker
 from metronome_opt.problem.instance import Instance
+from metronome_opt.scenario.iteration import Iteration
+from tests.builders import iteration_of
 from tests.simulation.runs import finish, running
 from tests.simulation.whole import CAPACITY, SLOT, meeting
 from tests.slots import CASES, Case
@@ -27,7 +29,7 @@ def begun(case: Case) -> list[float]:
     volume = math.lcm(*case.lengths)
     computing = tuple(Fraction(time) for time in (*case.compute, 0))
     bursts = (Fraction(volume),) * len(case.starts)
-    pattern = IterationProfile(computing, bursts, bursts)
+    pattern = iteration_of(computing, bursts, bursts)
     engine = running(pattern, iterations=None, capacity=volume, watched=["link"])
     engine.run(0.0)
     assert case.taken[0] is not None
@@ -79,7 +81,7 @@ def test_bursts_take_slots_of_gate(
     data: st.DataObject, instance: Instance, iterations: int
 ) -> None:
     claims = data.draw(claimed(instance))
-    patterns = [IterationProfile.of_job(each, SLOT) for each in instance.jobs]
+    patterns = [Iteration.of_job(each, SLOT) for each in instance.jobs]
     engine = running(
         *patterns,
         starts=[float(claim.offset_ns) for claim in claims],
@@ -111,15 +113,15 @@ def sent_bursts(trace: pd.DataFrame) -> tuple[list[float], list[float]]:
     return begins, ends
 
 
-def gated(claim: Claim, pattern: IterationProfile, ends: list[float]) -> list[int]:
+def gated(claim: Claim, pattern: Iteration, ends: list[float]) -> list[int]:
     """Return when the gate lets bursts with these ends begin."""
     plan = WindowTracker(claim)
-    ready = claim.offset_ns + int(pattern.compute[0])
+    ready = claim.offset_ns + int(pattern.pauses[0])
     begins = []
     for end in ends:
         begins.append(plan.take(ready)[0])
-        computing = pattern.compute[plan.phase]
+        computing = pattern.pauses[plan.phase]
         if not plan.phase:
-            computing += pattern.compute[-1]
+            computing += pattern.pauses[-1]
         ready = int(end) + int(computing)
     return begins

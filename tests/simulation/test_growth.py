@@ -8,14 +8,15 @@ import pytest
 
 from metronome_opt.engine.conditions import Growth, TcpShares
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import IterationProfile
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation.policies import find_policy
+from tests.builders import iteration_of
 from tests.simulation.runs import finish, running
 
 # 60 ms of computing, then 40 ms at all that the link carries.
-STEP = IterationProfile((Fraction(60), Fraction(0)), (Fraction(4000),), (Fraction(100),))
+STEP = iteration_of((Fraction(60), Fraction(0)), (Fraction(4000),), (Fraction(100),))
 # The same in two bursts, with 20 ms between them.
-TWICE = IterationProfile(
+TWICE = iteration_of(
     (Fraction(60), Fraction(20), Fraction(0)), (Fraction(2000),) * 2, (Fraction(100),) * 2
 )
 GROWTH = Growth(slope=4, intercept=0.25)
@@ -38,7 +39,7 @@ def rates(engine: Engine, time: float) -> dict[str, float]:
 @pytest.mark.parametrize(("sharing", "newcomer"), [("fair", 1), ("tcp", 0.5)])
 @pytest.mark.parametrize("pattern", [STEP, TWICE])
 def test_share_half_way_through_an_iteration(
-    sharing: str, newcomer: float, pattern: IterationProfile
+    sharing: str, newcomer: float, pattern: Iteration
 ) -> None:
     """Steps in their middle: 4 * 8.5 / 16 + 0.25 = 2.375, half sent; nothing: 4 * 0.5 / 16 + 0.25.
 
@@ -101,7 +102,7 @@ def test_jobs_come_apart_that_fair_sharing_keeps_together() -> None:
     ("other", "links", "starts"), [(TWICE, ["one", "two"], (0, 0)), (STEP, None, (0, 50))]
 )
 def test_bursts_that_meet_none_are_as_without_growth(
-    other: IterationProfile, links: list[str] | None, starts: tuple[float, float]
+    other: Iteration, links: list[str] | None, starts: tuple[float, float]
 ) -> None:
     """Also to the number of events: on links of their own, or one after the other."""
     runs = [

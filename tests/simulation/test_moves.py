@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation import Conditions, simulate
+from tests.builders import iteration_of
 from tests.simulation.runs import job_table
 from tests.simulation.scenes import scene, switch, work
 
-BURST = IterationProfile((Fraction(40), Fraction(0)), (Fraction(2000),), (Fraction(100),))
+BURST = iteration_of((Fraction(40), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 """40 ms of computing and a burst of 20 ms at 100 Mbit/s."""
 
 

@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
+from tests.builders import iteration_of
 
 # It computes for 60 ms, then sends for 20 ms: an iteration of 80 ms, in slots 100 ms apart.
-PATTERN = IterationProfile((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
+PATTERN = iteration_of((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 
 
 def slot(due: float, period: float = 100.0) -> WindowSchedule:

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation import SimulationResult, simulate
@@ -52,7 +51,7 @@ def test_a_job_that_sends_nothing_takes_other_links_at_once(at: float) -> None:
 
 
 def test_a_slower_path_makes_the_rest_of_a_burst_slower() -> None:
-    slow = IterationProfile(BURST.compute, BURST.volume, (Fraction(50),))
+    slow = BURST.slowed_to(Fraction(50))
     engine = engine_of(1)
     engine.run(50)  # half is sent
     engine.reroute(0, {"two": 1}, slow)

@@ -7,14 +7,13 @@ import math
 import pytest
 
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import Conditions
 from tests.builders import job
 from tests.simulation.runs import finish, running
 
-PATTERN = IterationProfile.of_job(
-    job("a", 10, (6, 4, 100)), 10
-)  # 60 ms of computing, 40 of bursting
+PATTERN = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)  # 60 ms of computing, 40 of bursting
 
 
 # ------------------------------------------------------------------ a plan is changed
@@ -72,7 +71,7 @@ def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
     """a and b meet from 60 on, once, when b bursts for 20: a is 20 late, the others wait once."""
     held = WindowSchedule(100.0, 1.0, group=1)
     engine = running(
-        *(PATTERN, PATTERN, PATTERN, IterationProfile.of_job(job("b", 8, (6, 2, 100)), 10)),
+        *(PATTERN, PATTERN, PATTERN, Iteration.of_job(job("b", 8, (6, 2, 100)), 10)),
         links=["link", "x", "y", "link"],
         starts=[0.0, 30.0, 70.0, 0.0],
         windows=[held, held, held, None],
@@ -88,7 +87,7 @@ def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
 )
 def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
     """Bursts last from 40 to 70 of 100 ms."""
-    engine = running(IterationProfile.of_job(job("x", 10, (4, 3, 100)), 10), iterations=None)
+    engine = running(Iteration.of_job(job("x", 10, (4, 3, 100)), 10), iterations=None)
     assert engine.run(float(moment)) is None
     engine.end(0)
     assert engine.run(math.inf) == 0

@@ -34,7 +34,7 @@ def shared() -> Scenario:
 
 def alone_s(given: Scenario) -> float:
     """Return how long an iteration of the only job takes by the traffic model, in seconds."""
-    return float(build_scenario(given).traffic[0].exact.duration) / 1000
+    return float(build_scenario(given).iterations[0].duration) / 1000
 
 
 def alike(run: SimulationResult) -> float:

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.errors import InputError
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import Conditions, simulate_schedule
 from tests.builders import job
 from tests.simulation.runs import column, finish, links, running
@@ -46,8 +47,8 @@ def test_late_job_holds_its_group() -> None:
     on a link of its own and starts at 50: its next iteration begins at 170 instead of 150.
     """
     windows = WindowSchedule(100, 10)
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
-    guest = IterationProfile.of_job(job("guest", 8, (6, 2, 100)), 10)
+    pattern = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
+    guest = Iteration.of_job(job("guest", 8, (6, 2, 100)), 10)
     engine = running(
         *(pattern, pattern, guest),
         links=["link", "other", "link"],
@@ -60,7 +61,7 @@ def test_late_job_holds_its_group() -> None:
 
 def test_early_job_waits_only_beyond_its_tolerance() -> None:
     """Of 103 ms it needs 100: 3 and 6 ms early it begins at once, of 9 ms it waits for all."""
-    pattern = IterationProfile.of_job(job("a", 10, (6, 4, 100)), 10)
+    pattern = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
     windows = WindowSchedule(103, 7)
     assert finish(running(pattern, windows=[windows], iterations=7)) == [
         [100, 100, 109] * 2 + [100]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.problem.instance import Instance
+from metronome_opt.scenario.iteration import Iteration
 from tests.builders import job
 from tests.simulation.exact import exact_times, system
 from tests.simulation.runs import free_run, running
@@ -17,7 +17,7 @@ from tests.tiers import examples
 def test_events_without_duration_keep_their_order() -> None:
     """a's second burst follows its first without computing, before b's ends at that moment."""
     jobs = job("a", 3, (0, 1, 50), (1, 2, 100)), job("b", 2, (0, 1, 50))
-    engine = running(*(IterationProfile.of_job(each, 10) for each in jobs), watched=["link"])
+    engine = running(*(Iteration.of_job(each, 10) for each in jobs), watched=["link"])
     engine.run(15.0)
     trace = engine.trace()
     assert list(zip(trace["time_ms"], trace["job"], trace["rate_mbps"], strict=True)) == [

@@ -13,8 +13,9 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.generators.traces import read_trace
 from metronome_opt.simulation.state import training_jobs
@@ -195,7 +196,7 @@ def test_two_jobs_of_ring_share_each_uplink() -> None:
     made = ring()
     scenario = made.scenario(made.cells[0], 3)
     network = scenario.cluster
-    pairs = [network.placement(job.nodes or ()) for job in scenario.jobs]
+    pairs = [compute_placement(network, job.nodes or ()) for job in scenario.jobs]
     links = Counter(link for pair in pairs for link in pair.links if "rack" in link)
     assert len(scenario.jobs) == 5
     assert set(links.values()) == {2}

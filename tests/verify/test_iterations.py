@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
-from metronome_opt.scenario.build import PlacedInstance, build_problem
+from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.collectives import TrainingStep
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import check_traffic
 from tests.tiers import examples
 
@@ -409,7 +410,7 @@ def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, .
                 job.name,
                 job.workers,
                 job.each,
-                traffic=lambda _: IterationProfile((), (), ()),
+                traffic=lambda _: Iteration(()),
                 best_ms=1.0,
                 algorithm=traffic.algorithm,
             )

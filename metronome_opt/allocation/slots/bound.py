@@ -19,10 +19,11 @@ from itertools import combinations
 from typing import NamedTuple, Self
 
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile, pattern_alone
+from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import PairPrices
+from metronome_opt.scenario.iteration import Iteration
 
 _DENOMINATOR = 10_000  # of a price, at most
 _DIGITS = 10**6  # a bound is rounded down to a multiple of one over this, and so is a root
@@ -73,13 +74,10 @@ class _Use(NamedTuple):
     bursts: Sequence[tuple[Fraction, Fraction]]
 
     @classmethod
-    def of(cls, pattern: IterationProfile, period: int, share: Fraction) -> Self:
+    def of(cls, pattern: Iteration, period: int, share: Fraction) -> Self:
         """Return the use of a link by iterations, where 1 Mbit/s takes a share of the link."""
-        before, *between, after = pattern.compute
-        bursts = [
-            (volume / rate, rate * share)
-            for volume, rate in zip(pattern.volume, pattern.rate, strict=True)
-        ]
+        before, *between, after = pattern.pauses
+        bursts = [(burst.duration, burst.rate * share) for burst in pattern.bursts]
         return cls(period, [after + before, *between], bursts)
 
     @property
@@ -105,7 +103,7 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
     """
     none: Mapping[_Place, Fraction] = FrozenDict()
     alone = {
-        job.name: pattern_alone(instance, job).duration / (job.period * instance.slot_ms)
+        job.name: isolated_iteration(instance, job).duration / (job.period * instance.slot_ms)
         for job in instance.jobs
     }
     own = _weights(instance)
@@ -179,7 +177,7 @@ def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constr
         jobs = [instance.jobs[index] for index in instance.jobs_on[link.name]]
         uses = {
             job.name: _Use.of(
-                pattern_alone(instance, job),
+                isolated_iteration(instance, job),
                 job.period * instance.slot_ms,
                 Fraction(job.links[link.name], link.capacity),
             )

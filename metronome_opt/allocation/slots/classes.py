@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 
-from metronome_opt.engine.jobs import pattern_alone
+from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.problem.instance import Instance, Job
 
 Classes = Mapping[str, int]
@@ -97,6 +97,6 @@ def _intensity(instance: Instance, job: Job) -> Fraction:
     J. Cao et al., "Crux: GPU-efficient communication scheduling for deep learning training",
     SIGCOMM 2024.
     """
-    alone = pattern_alone(instance, job)
-    computing = sum(alone.compute, Fraction(0))
+    alone = isolated_iteration(instance, job)
+    computing = sum(alone.pauses, Fraction(0))
     return computing / (alone.duration - computing)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from metronome_opt.engine.jobs import alone_ms
+from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
@@ -81,7 +81,9 @@ def expected_ms(
     for job in instance.jobs:
         simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
         slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
-        times[job.name] = max(alone_ms(instance, job), slots, simulated / _PER_MS)
+        times[job.name] = max(
+            isolated_iteration(instance, job).duration, slots, simulated / _PER_MS
+        )
     return times
 
 

@@ -24,9 +24,9 @@ from metronome_opt.allocation.slots.periods import PeriodCandidates, Short
 from metronome_opt.allocation.slots.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
@@ -91,7 +91,7 @@ class SlotSearchOptions:
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
-    patterns: Mapping[str, IterationProfile] | None = None
+    patterns: Mapping[str, Iteration] | None = None
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False

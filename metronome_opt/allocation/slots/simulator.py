@@ -20,9 +20,10 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import EngineJob, IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import EngineJob, WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.objectives import MeanWeights
+from metronome_opt.scenario.iteration import Iteration
 
 WARM_UP = 10
 """Periods of the longest job before anything counts."""
@@ -118,7 +119,7 @@ class PlanSimulator:
         threads: int = 1,
         mean_weights: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
-        patterns: Mapping[str, IterationProfile] | None = None,
+        patterns: Mapping[str, Iteration] | None = None,
         classes: Mapping[str, int] | None = None,
         starts_in_slots: bool = True,
     ) -> None:

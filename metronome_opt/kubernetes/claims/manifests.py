@@ -29,7 +29,7 @@ from metronome_opt.problem.evaluation import LinkReport
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
-from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.placed_instance import Deployment
 from metronome_opt.verify import comparable_part, evaluate, verify_schedule
 
 APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
@@ -217,7 +217,7 @@ def _claims(
         limit = schedule.stretch_limit
         judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
         reports = {report.name: report for report in judged.links}
-    hosts = deployment.cluster.hosts
+    hosts = deployment.cluster.nodes_by_name
     paths = (schedule.paths or {}) if deployment.cluster.routing == "chosen" else {}
     slot_us = 1000 * instance.slot_ms
     objects = []

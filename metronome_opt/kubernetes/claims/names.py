@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.scenario.deployment import Deployment
+from metronome_opt.scenario.placed_instance import Deployment
 
 DEFAULT_GROUP = "metronome.x-k8s.io"
 DEFAULT_NAMESPACE = "default"

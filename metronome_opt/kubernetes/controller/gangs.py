@@ -12,7 +12,7 @@ from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, Gang, request
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Resources
 
 

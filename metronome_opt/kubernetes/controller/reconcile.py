@@ -39,7 +39,7 @@ from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, deci
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.waiting import WaitDecision
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.flows import Placement, compute_placement
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
@@ -253,7 +253,9 @@ class Controller:
                 spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
                 paths = tuple(tuple(its) for its in slots.get("paths", ()))
                 steer = spec.steer(gang.name, paths)
-                place = spec.placement(nodes, gang.allreduce, each=gang.each.gpus, paths=steer)
+                place = compute_placement(
+                    spec, nodes, gang.allreduce, task_gpus=gang.each.gpus, paths=steer
+                )
                 gang = at_place(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)

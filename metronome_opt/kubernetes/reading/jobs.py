@@ -19,8 +19,7 @@ from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, PodTemp
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import neediest
-from metronome_opt.scenario.cluster import ANY_COST
-from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
 Dropped = dict[str, list[str]]

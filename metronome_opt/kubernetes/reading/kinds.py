@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.reading.resources import needs_of
-from metronome_opt.scenario.deployment import MAX_TASKS
+from metronome_opt.scenario.cluster import MAX_TASKS
 from metronome_opt.scenario.nodes import Resources
 
 TRAFFIC_SOURCES = ("model", "traffic")

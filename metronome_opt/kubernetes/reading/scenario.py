@@ -25,11 +25,12 @@ from metronome_opt.kubernetes.reading.machines import (
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.tree import Way
-from metronome_opt.scenario.build import PlacedInstance, build_scenario, spread
-from metronome_opt.scenario.cluster_file import CLUSTER_FORMAT, ClusterSpec
-from metronome_opt.scenario.cluster_input import find_room, room_of
+from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.spreading import place_tasks, spread
 
 _MAX_NOTE = 500  # characters
 _FABRIC_GPUS = 8  # of a node of a fabric, unless the number is stated
@@ -240,7 +241,7 @@ def _drop_unplaceable(
     """Return the jobs that run, and the waiting ones for which GPUs are free."""
     waiting = [job for job in jobs if "nodes" not in job.entry]
     requests = [(job.entry["workers"], job.task_resources.gpus) for job in waiting]
-    places = iter(find_room(dict(free_gpus), requests))
+    places = iter(place_tasks(dict(free_gpus), requests))
     placeable = []
     for job in jobs:
         if "nodes" in job.entry or next(places) is not None:
@@ -258,9 +259,9 @@ def _set_offsets(
 ) -> bool:
     """Give jobs with claims the offsets at which they run; return whether there are any."""
     slot_us, dropped = 1000 * slot_ms, []
-    for job, traffic in zip(jobs, problem.traffic, strict=True):
+    for job, made in zip(jobs, problem.instance.jobs, strict=True):
         if job.claim is not None:
-            longest = traffic.rounded.period + job.entry.get("max_stretch_ms", 0) // slot_ms
+            longest = made.period + job.entry.get("max_stretch_ms", 0) // slot_ms
             if job.claim.offset_us >= slot_us * longest:
                 dropped.append(job.entry["name"])
             else:

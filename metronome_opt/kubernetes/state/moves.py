@@ -12,7 +12,7 @@ from metronome_opt.allocation.paths import reroute_jobs
 from metronome_opt.kubernetes.state.placement import at_place, is_short, occupancy_of, undelayed
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
-from metronome_opt.scenario.spines import Paths
+from metronome_opt.scenario.cluster import Paths
 
 
 def decide_moves(

@@ -20,7 +20,6 @@ from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
-from metronome_opt.engine.jobs import IterationProfile
 from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.state.classes import in_class
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -29,8 +28,9 @@ from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_o
 from metronome_opt.problem.instance import Link
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.flows import Placement
-from metronome_opt.scenario.reference import EmptyCluster
+from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.iteration import Iteration
+from metronome_opt.scenario.reference import EmptyCluster, empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
@@ -88,11 +88,13 @@ class PlacementDecision:
             return ""
         reasons = []
         if self.alone_ms > self.best_ms * (1 + NOTICED):
-            flows = 0 if place.limit is None else place.links[place.limit]
+            flows = 0 if place.bottleneck is None else place.links[place.bottleneck]
             if flows > 1:
-                reasons.append(f"{flows} flows share {place.limit}")
+                reasons.append(f"{flows} flows share {place.bottleneck}")
             else:
-                reasons.append(f"it sends {f'over {place.limit}' if flows else 'inside a node'}")
+                reasons.append(
+                    f"it sends {f'over {place.bottleneck}' if flows else 'inside a node'}"
+                )
         if claim.gated and claim.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
@@ -174,7 +176,7 @@ def place_job(
     delays = dict(decision.start.losses)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
-    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).alone_ms
+    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).isolated_ms
     claim = claim_at(state, gang, placement, mine - job.loss(placement.transport), now_s)
     claim = in_class(state, claim, placement)
     expected_ms = best_ms * (1 + mine)
@@ -219,7 +221,7 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
             each = occupancy.remove(name)
             mine = occupancy.start(each.job, each.placement).losses.get(name, 0.0)
             occupancy.add(each)
-            alone_ms = each.job.traffic(each.placement.transport).alone_ms
+            alone_ms = each.job.traffic(each.placement.transport).isolated_ms
             iteration_ms = each.job.best_ms * (1 + mine)
             slots_ms = iteration_ms + (slots_ms - alone_ms if claim.gated else 0.0)
         iterations[name] = slots_ms
@@ -258,26 +260,26 @@ def _present(state: ClusterState) -> Cluster:
 @lru_cache(maxsize=_REMEMBERED)
 def _traffic_of(
     empty: EmptyCluster, gang: Gang, slot_ms: int
-) -> tuple[Callable[[Transport], IterationProfile], float]:
+) -> tuple[Callable[[Transport], Iteration], float]:
     """Return the iteration of a gang at a place, and the length of its best one, in ms."""
 
     @cache
-    def traffic(transport: Transport) -> IterationProfile:
+    def traffic(transport: Transport) -> Iteration:
         # On a link that has failed it would take for ever.
         transport = transport._replace(rate=max(Fraction(1), transport.rate))
         if gang.step is None:
-            pattern = IterationProfile.of_job(gang.job({}), slot_ms)
+            pattern = Iteration.of_job(gang.job({}), slot_ms)
         else:
-            pattern = IterationProfile.of_iteration(gang.step.at(transport), gang.jitter)
+            pattern = replace(gang.step.at(transport), jitter=gang.jitter)
         return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
 
     places = empty.transports(gang.tasks, gang.each, gang.allreduce)
     own = float(gang.period * slot_ms)
-    return traffic, min([traffic(place).alone_ms for place in places] or [own])
+    return traffic, min([traffic(place).isolated_ms for place in places] or [own])
 
 
 def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequest:
-    traffic, best_ms = _traffic_of(state.cluster.empty, gang, state.cluster.slot_ms)
+    traffic, best_ms = _traffic_of(empty_cluster(state.cluster), gang, state.cluster.slot_ms)
     return JobRequest(
         name=gang.name,
         tasks=gang.tasks,
@@ -403,7 +405,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     nodes: dict[str, list[str]] = {}
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)
-    traffic = {entry.traffic.job.name: entry.traffic for entry in problem.traffic}
+    traffic = {traffic.job.name: traffic for traffic in problem.traffic}
     for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
         step, algorithm = traffic[job.name].step, traffic[job.name].algorithm
         gang = Gang(
@@ -422,8 +424,8 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
             jitter=job.jitter,
         )
         paths = state.cluster.steer(job.name, problem.paths.get(job.name))
-        there = state.cluster.placement(
-            nodes[job.name], algorithm, each=work.each.gpus, paths=paths
+        there = compute_placement(
+            state.cluster, nodes[job.name], algorithm, task_gpus=work.each.gpus, paths=paths
         )
         claim = claim_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset

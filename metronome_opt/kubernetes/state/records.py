@@ -25,14 +25,14 @@ from metronome_opt.files.records import (
     refuse,
 )
 from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Job, Phase
-from metronome_opt.scenario.cluster import ANY_COST, NetworkCost
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
-from metronome_opt.scenario.deployment import MAX_TASKS
 from metronome_opt.scenario.iteration import divisor_from
-from metronome_opt.scenario.job_traffic import JobTraffic, in_slots
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_traffic import JobTraffic, Sources, in_slots
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
-from metronome_opt.scenario.scenario_file import Folder, JobSpec, Sources, in_folder
+from metronome_opt.scenario.scenario_file import Folder, in_folder
 from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"
@@ -136,8 +136,7 @@ class Gang(Record):
             return slowed.model_copy(update={"step": step})
         limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
         step = self.step if is_inside else self.step.limited_to(limit)
-        rounded = in_slots(step, transport, slot_ms)
-        return self._with(rounded.phases, rounded.busy, hyperperiod)
+        return self._with(*in_slots(step, transport, slot_ms), hyperperiod)
 
     def _stated_step(self, slot_ms: int) -> TrainingStep:
         """Return its bursts as an iteration."""
@@ -398,14 +397,15 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         link_mbps=cluster.nic,
         rate=Fraction(cluster.nic),
     )
-    rounded = traffic.rounded(place, cluster.slot_ms, cluster.hyperperiod)
+    phases, slots = traffic.in_slots(place, cluster.slot_ms)
+    period = traffic.period(place, cluster.slot_ms, cluster.hyperperiod)
     return Gang(
         name=job.name,
         tasks=job.workers,
         each=job.each,
-        period=rounded.busy,
-        max_stretch=rounded.period - rounded.busy,
-        phases=rounded.phases,
+        period=slots,
+        max_stretch=period - slots,
+        phases=phases,
         step=None if traffic.step.is_stated else traffic.step,
         allreduce=traffic.algorithm,
         weight=job.priority,

@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import Store
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.cluster import ANY_COST
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.verification import verify_placed
 

@@ -21,8 +21,8 @@ from metronome_opt.kubernetes.state.records import (
     StateEvent,
     Unreserved,
 )
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.solvers.kernels.compiled_instance import Ints
@@ -101,8 +101,8 @@ class ClusterState:
         gang = claim.gang
         paths = self.cluster.steer(claim.job, claim.paths)
         with error_context(claim.job):
-            return self.cluster.placement(
-                claim.nodes, gang.allreduce, each=gang.each.gpus, paths=paths
+            return compute_placement(
+                self.cluster, claim.nodes, gang.allreduce, task_gpus=gang.each.gpus, paths=paths
             )
 
     def flows(self, job: str) -> Mapping[str, int]:
@@ -253,7 +253,7 @@ class ClusterState:
 
     def _check_place(self, claim: Reservation, free: Ints) -> None:
         """Refuse a place without room, if each node has so much free, of shape (nodes, 3)."""
-        gang, hosts = claim.gang, self.cluster.hosts
+        gang, hosts = claim.gang, self.cluster.nodes_by_name
         racks = len({hosts[node].rack for node in claim.nodes})
         if gang.most_racks is not None and racks > gang.most_racks:
             raise InputError(

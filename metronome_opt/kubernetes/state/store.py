@@ -13,7 +13,7 @@ from metronome_opt.files.records import Name, NonNegative, Record, dump_document
 from metronome_opt.kubernetes.state.records import StateEvent
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 
 _SNAPSHOT = "state.json"
 _JOURNAL = "journal.jsonl"
@@ -150,7 +150,7 @@ class Store:
         was = snapshot_of(self.state)
         links = {link.name for link in cluster.links}
         kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
-        down = tuple(node for node in was.down if node in cluster.hosts)
+        down = tuple(node for node in was.down if node in cluster.nodes_by_name)
         changes = {"cluster": cluster, "capacities": kept, "down": down}
         with error_context(where):
             state = restore(was.model_copy(update=changes))

@@ -21,8 +21,8 @@ from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged,
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.placed_instance import Deployment, Task
 from metronome_opt.verify import evaluate
 
 STATE_FORMAT = "metronome-state/1"

@@ -209,7 +209,7 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
         column[0].set_title(title, fontweight="bold")
         column[-1].set_xlabel("time (ms)")
         slots = max(drawn_slots(drawing.instance, link) for link in links)
-        times = np.arange(slots + 1) * float(drawing.instance.slot_ms)
+        times: Floats = np.arange(slots + 1, dtype=np.float64) * drawing.instance.slot_ms
         for axes, link in zip(column, links, strict=True):
             jobs = [job.name for job in jobs_of(drawing.instance, link)]
             gids = [f"spine-{link.name}-{job}" for job in jobs]

@@ -76,7 +76,7 @@ def _bands(cluster: Cluster) -> list[_Band]:
         nodes.setdefault(node.rack, []).append(node.name)
     below: dict[tuple[str, ...], list[tuple[str, list[str]]]] = {}
     for rack, held in nodes.items():
-        above = tuple(cluster.ways[rack])[1:]
+        above = tuple(cluster.uplink_paths[rack])[1:]
         own = (rack or "no rack").removeprefix(f"{above[0]}/" if above else "")
         below.setdefault(above, []).append((own, held))
     bands: list[_Band] = []

@@ -13,7 +13,7 @@ from importlib.resources import files
 from metronome_opt.output.page.data import embed_json, page_data
 from metronome_opt.output.page.sources import Point
 from metronome_opt.output.tables import CUSHION_LEGEND
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import comparable_part
 
 # In the order of their imports: each uses only what stands above it.

@@ -23,7 +23,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import relative_gap
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import evaluate
 
 _EXACT = 2**53

@@ -13,8 +13,8 @@ from metronome_opt.kubernetes import VerificationError
 from metronome_opt.kubernetes.state.scenario import read_state
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, Status, read_schedule
-from metronome_opt.scenario.build import PlacedInstance, read_source
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
+from metronome_opt.scenario.placed_instance import PlacedInstance
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, read_source
 from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.verify import verify_schedule

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.iteration import Iteration, SlottedIteration
+from metronome_opt.scenario.iteration import Iteration, period_of
 from metronome_opt.scenario.job_traffic import in_slots
 from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload
@@ -28,12 +28,14 @@ class Setting(NamedTuple):
         """Return the iteration of a model."""
         return training_step(workload, self.gpus, batch, self.flops).at(self.transport)
 
-    def rounded(
+    def period(
         self, workload: Workload, batch: int, slot_ms: int, hyperperiod: int | None
-    ) -> SlottedIteration:
-        """Return the same in slots."""
+    ) -> tuple[int, Fraction]:
+        """Return its period in slots, and the share of an iteration that is idle."""
         step = training_step(workload, self.gpus, batch, self.flops)
-        return in_slots(step, self.transport, slot_ms, hyperperiod)
+        slots = in_slots(step, self.transport, slot_ms)[1]
+        period = period_of(slots, hyperperiod, slot_ms)
+        return period, (period - slots) * slot_ms / step.at(self.transport).duration
 
 
 def batches_around(batch: int, low: float, high: float) -> range:
@@ -60,20 +62,20 @@ def suitable_batches(
     setting
         The job's.
     slot_ms, hyperperiod
-        As `in_slots` takes them.
+        As `period_of` takes them.
     periods
         The periods that are wanted, in slots; empty for any. Must be hashable.
     """
-    fitted: dict[int, SlottedIteration] = {}
+    fitted: dict[int, tuple[int, Fraction]] = {}
     for batch in batches:
         try:
-            fitted[batch] = setting.rounded(workload, batch, slot_ms, hyperperiod)
+            fitted[batch] = setting.period(workload, batch, slot_ms, hyperperiod)
         except InputError:
             continue  # longer than the hyperperiod
     close = tuple(
         batch
-        for batch, rounded in fitted.items()
-        if rounded.idle_error <= _MAX_IDLE and (not periods or rounded.period in periods)
+        for batch, (period, idle) in fitted.items()
+        if idle <= _MAX_IDLE and (not periods or period in periods)
     )
-    best = min((rounded.idle_error for rounded in fitted.values()), default=0)
-    return close or tuple(batch for batch, rounded in fitted.items() if rounded.idle_error == best)
+    least = min((idle for _, idle in fitted.values()), default=0)
+    return close or tuple(batch for batch, (_, idle) in fitted.items() if idle == least)

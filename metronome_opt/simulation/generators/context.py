@@ -18,10 +18,12 @@ from pydantic_core import PydanticCustomError
 from metronome_opt.errors import InputError
 from metronome_opt.files.records import Record
 from metronome_opt.scenario.cluster import Cluster
-from metronome_opt.scenario.job_traffic import JobTraffic
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_traffic import GPU_HINT, JobTraffic, Sources
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.published import PublishedStep
-from metronome_opt.scenario.scenario_file import GPU_HINT, JobSpec, Sources, read_scenario
+from metronome_opt.scenario.scenario_file import read_scenario
 from metronome_opt.scenario.workload import HybridParallel, TensorParallel, Workload, data_folder
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 
@@ -170,7 +172,7 @@ class GeneratorContext:
         )
         place = traffic.best
         if nodes:
-            place = self.cluster.placement(nodes, traffic.algorithm, each=1).transport
+            place = compute_placement(self.cluster, nodes, traffic.algorithm, task_gpus=1).transport
         if place is None:
             raise InputError(f"workers: {workers}: more than the cluster has room for")
         return Setting(workers, gpu.flops, place)

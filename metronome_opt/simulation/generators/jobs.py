@@ -13,7 +13,8 @@ from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.records import FrozenMap, Name, NonNegative, Positive, Record, refuse
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import AllReduce
-from metronome_opt.scenario.scenario_file import RINGS, JobSpec
+from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_traffic import RINGS
 from metronome_opt.simulation.generators.context import (
     Arrivals,
     Generator,

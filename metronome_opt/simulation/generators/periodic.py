@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 from metronome_opt.errors import InputError
 from metronome_opt.files.records import Positive
 from metronome_opt.scenario.collectives import sent
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
 from metronome_opt.simulation.generators.context import (
     Arrivals,

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import Name, Positive
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.records import FrozenMap, Jitter, Name
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.published import read_published
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,
@@ -77,8 +77,8 @@ class Sweeps(Generator):
         end = gpu_s / (self.load * context.gpus)
         arrivals = sorted(times.uniform(0.0, end) for _ in groups)
         members = [
-            (arrival, *group)
-            for arrival, (size, *group) in zip(arrivals, groups, strict=True)
+            (arrival, gpus, step, iterations)
+            for arrival, (size, gpus, step, iterations) in zip(arrivals, groups, strict=True)
             for _ in range(size)
         ]
         return tuple(

@@ -21,8 +21,8 @@ from pydantic import Field
 
 from metronome_opt.errors import InputError, error_context, pluralise, quote
 from metronome_opt.files.records import Jitter, Name
+from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.published import Published, PublishedStep, read_published
-from metronome_opt.scenario.scenario_file import JobSpec
 from metronome_opt.simulation.generators.context import (
     Generator,
     GeneratorContext,

@@ -89,7 +89,7 @@ def _load(name: str) -> Callable[..., Policy]:
         _, module, made = _BUILTIN[name]
         own: Callable[..., Policy] = getattr(import_module(f"{__name__}.{module}"), made)
         return own
-    make = load_plugin(_PLUGINS[name], "policy")
+    make: Callable[..., Policy] = load_plugin(_PLUGINS[name], "policy")
     if not callable(make):
         raise InputError(
             f"policy: {quote(name)}: {_PLUGINS[name].value} must be a subclass of Policy; mend or "

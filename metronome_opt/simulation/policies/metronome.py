@@ -27,9 +27,10 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import IterationProfile, WindowSchedule
+from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation.policies.baselines import Policy
 from metronome_opt.simulation.policies.common_periods import best_shift, group_instance
 from metronome_opt.simulation.policies.transport import GROWTH
@@ -255,13 +256,13 @@ class _Group:
         return instance.replace(jobs=tuple(jobs))
 
     @cached_property
-    def patterns(self) -> Mapping[str, IterationProfile]:
+    def patterns(self) -> Mapping[str, Iteration]:
         """The iterations of jobs of as many bursts in slots, with their jitter."""
         running = {str(index): self.state.running[index].pattern for index in self.members}
         return {
             job.name: replace(running[job.name], jitter=job.jitter)
             for job in self.instance.jobs
-            if len(running[job.name].volume) == len(job.phases)
+            if len(running[job.name].bursts) == len(job.phases)
         }
 
     @property

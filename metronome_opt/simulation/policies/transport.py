@@ -15,7 +15,8 @@ from pydantic import Field
 
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.engine.engine import Engine
-from metronome_opt.engine.jobs import EngineJob, IterationProfile
+from metronome_opt.engine.jobs import EngineJob
+from metronome_opt.scenario.iteration import Burst, Iteration
 from metronome_opt.simulation.policies.baselines import Nearest
 from metronome_opt.simulation.state import JobInstruction, RunningJob, SimState
 
@@ -85,7 +86,7 @@ class Crux(Nearest):
             return []
         most = max(traffic.values(), key=_sending)
         intensity = {
-            index: state.running[index].job.spec.gpus * float(sum(alone.compute) / sending)
+            index: state.running[index].job.spec.gpus * float(sum(alone.pauses) / sending)
             for index, alone in traffic.items()
             if (sending := _sending(alone))
         }
@@ -104,25 +105,24 @@ class Crux(Nearest):
         ]
 
 
-def _on_slowest_link(state: SimState, index: int) -> IterationProfile:
+def _on_slowest_link(state: SimState, index: int) -> Iteration:
     """Return the iteration of a job if its slowest link carries 1 Mbit/s."""
     placed = state.running[index]
     capacities = state.room.cluster.capacities
     flows = (Fraction(count, capacities[link]) for link, count in placed.placement.links.items())
     share, pattern = max(flows, default=Fraction(0)), placed.pattern
-    return IterationProfile(
-        pattern.compute,
-        tuple(share * volume for volume in pattern.volume),
-        tuple(share * rate for rate in pattern.rate),
+    bursts = (
+        Burst(burst.after, share * burst.volume, share * burst.rate) for burst in pattern.bursts
     )
+    return Iteration(tuple(bursts), pattern.rest)
 
 
-def _sending(pattern: IterationProfile) -> Fraction:
-    return sum(pattern.volume, Fraction(0))
+def _sending(pattern: Iteration) -> Fraction:
+    return 1000 * pattern.volume
 
 
 @lru_cache(maxsize=4096)
-def first_gain(job: IterationProfile, reference: IterationProfile) -> float:
+def first_gain(job: Iteration, reference: Iteration) -> float:
     """Return what a job gains if it goes first, over what a reference job gains if it does.
 
     A gain is what more of a link of 1 Mbit/s a job uses than if the other one went first; times its
@@ -137,13 +137,13 @@ def first_gain(job: IterationProfile, reference: IterationProfile) -> float:
     return round(max(0.0, gain) / max(_EXACT, other), 9)
 
 
-def _used(first: IterationProfile, second: IterationProfile) -> tuple[float, float]:
+def _used(first: Iteration, second: Iteration) -> tuple[float, float]:
     """Return what two jobs use of a link of 1 Mbit/s that serves one of them first."""
     jobs = [EngineJob("first", first, traffic_class=1), EngineJob("second", second)]
     engine = Engine({"link": 1.0}, jobs)
     for index in range(2):
         engine.start_job(index, {"link": 1})
-    engine.run(_ITERATIONS * (first.alone_ms + second.alone_ms))
+    engine.run(_ITERATIONS * (first.isolated_ms + second.isolated_ms))
     settled = [times[times.size // 2 :] for times in map(engine.times, range(2))]
     first_ms, second_ms = (float(times.mean()) if times.size else math.inf for times in settled)
     return float(_sending(first)) / first_ms, float(_sending(second)) / second_ms

@@ -9,8 +9,8 @@ from typing import Any
 from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario.cluster import Cluster, Distance
-from metronome_opt.scenario.deployment import Deployment, Task
-from metronome_opt.scenario.nodes import Host, Rack, Resources
+from metronome_opt.scenario.nodes import Node, Rack, Resources
+from metronome_opt.scenario.placed_instance import Deployment, Task
 from tests.builders import job, schedule
 
 
@@ -28,7 +28,7 @@ def cluster_of(
     ups = uplinks or {}
     return Cluster(
         nodes=tuple(
-            Host(
+            Node(
                 name=node,
                 has=Resources(),
                 interface=node,

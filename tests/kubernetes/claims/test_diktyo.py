@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from metronome_opt.kubernetes import build_manifests
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.placed_instance import Deployment, Task
 from tests.kubernetes.claims.example import cluster_of, two_jobs
 
 

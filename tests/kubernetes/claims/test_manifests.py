@@ -11,7 +11,7 @@ import pytest
 from metronome_opt.kubernetes import VerificationError, build_manifests, export_claims
 from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.placed_instance import Deployment, Task
 from tests.builders import job
 from tests.kubernetes.claims.example import cluster_of, two_jobs
 from tests.kubernetes.claims.schemas import check_manifests

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import Naming, labels
-from metronome_opt.scenario.deployment import Deployment, Task
+from metronome_opt.scenario.placed_instance import Deployment, Task
 from tests.kubernetes.claims.example import cluster_of
 
 RFC_1123_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -105,10 +105,10 @@ def submit(cluster: Client, namespace: str, job: str, tasks: int) -> None:
 @pytest.fixture
 def gates(cluster: Client) -> None:
     """A server that keeps the scheduling gates of pods."""
-    try:
-        LiveCluster(cluster).check_release()
-    except ClusterError as error:
-        pytest.skip(str(error))
+    version = cluster._client._client.get("/version").json()
+    minor = int(version["minor"].rstrip("+"))
+    if minor < 27:
+        pytest.skip(f"pods of Kubernetes 1.{minor} have no scheduling gates")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from metronome_opt.kubernetes.claims.schemas import Manifest
 from metronome_opt.kubernetes.controller.claims import Assignment, Slots, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from tests.kubernetes.state.states import spec
 
 GROUP = "metronome.x-k8s.io"

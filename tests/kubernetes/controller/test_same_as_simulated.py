@@ -89,7 +89,7 @@ class Known(SimState):
 
     def left_ms(self, index: int) -> float:
         placed = self.running[index]
-        length = placed.job.iterations * placed.pattern.alone_ms
+        length = placed.job.iterations * placed.pattern.isolated_ms
         ran = self.now - self.began[index]
         left = max(length - ran, LATE * ran)
         return left if self.lengths_known else None  # type: ignore[return-value]

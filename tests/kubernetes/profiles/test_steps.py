@@ -30,8 +30,9 @@ from metronome_opt.kubernetes.state.store import Store
 from metronome_opt.kubernetes.state.views import instance_of, restore, snapshot_of
 from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario import build_scenario
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep
+from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import Gpu
 from tests.cli.typed import Captured, metronome
 from tests.kubernetes.state.small import cluster, gang, running, state_of
@@ -165,7 +166,10 @@ def test_a_state_and_its_scenario_have_one_instance(both: ClusterState) -> None:
     problem = build_scenario(scenario_of(both))
     assert problem.instance == instance_of(both)
     assert {job.name: job.period for job in problem.instance.jobs} == {"bert-16": 111, "bert-8": 72}
-    exact = {entry.traffic.job.name: float(entry.exact.duration) for entry in problem.traffic}
+    exact = {
+        traffic.job.name: float(iteration.duration)
+        for traffic, iteration in zip(problem.traffic, problem.iterations, strict=True)
+    }
     assert exact == pytest.approx({"bert-16": TWO_MS, "bert-8": INSIDE_MS}, rel=1e-5)
 
 
@@ -209,12 +213,12 @@ def test_bursts_that_a_place_slowed_down_are_as_stated_elsewhere() -> None:
     claim = start(state, asked).claim
     assert [(each.start, each.length) for each in claim.gang.phases] == [(2, 5), (9, 1)]
     wide, narrow = (
-        state.cluster.placement(nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
+        compute_placement(state.cluster, nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
     )
     again = claim.gang.at(wide.transport, 5, 24)
     assert (again.phases, again.period, again.step) == (asked.phases, asked.period, None)
     assert claim.gang.at(narrow.transport, 5, 24) == claim.gang
-    inside = state.cluster.placement(["n0"] * 4)
+    inside = compute_placement(state.cluster, ["n0"] * 4)
     assert claim.gang.at(inside.transport, 5, 24).phases == asked.phases
 
 

@@ -127,7 +127,7 @@ def test_times_below_a_millisecond_stay_exact_until_slots_are_made_of_them() -> 
     # Pauses go to the nearest slot: 0, then 70 ms.
     (read,) = made.problem.instance.jobs
     assert (read.period, read.phases) == (20, (Phase(start=0, length=6, rate=10_001),))
-    assert made.problem.traffic[0].exact.duration == Fraction(100_001, 1000)
+    assert made.problem.iterations[0].duration == Fraction(100_001, 1000)
 
 
 def test_the_all_reduce_is_annotated() -> None:

@@ -23,8 +23,9 @@ from metronome_opt.kubernetes.state.records import (
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.problem.instance import Link, Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.nodes import Host, Rack, Resources
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.flows import compute_placement
+from metronome_opt.scenario.nodes import Node, Rack, Resources
 
 _WEIGHTS = {
     "arrival": 40,
@@ -41,7 +42,7 @@ _UPLINKS = (150, 250, None)
 def small_cluster() -> ClusterSpec:
     """Return twelve nodes in three racks, one without an uplink, and one node in no rack."""
     nodes = [
-        Host(
+        Node(
             name=f"n{index}",
             has=Resources(gpus=3 + index % 3, cpu_millicores=64_000, memory_mib=65_536),
             interface=f"n{index}",
@@ -119,7 +120,7 @@ def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reserv
     nodes = tuple(chance.sample(free, gang.tasks))
     stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = chance.randrange(gang.period + stretch)
-    flows = state.cluster.placement(nodes).links
+    flows = compute_placement(state.cluster, nodes).links
     if any(count * gang.peak > state.room(link) for link, count in flows.items()):
         return None
     return Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch)

@@ -9,7 +9,7 @@ from benchmarks.clusters import make_cluster
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Resources
 
 

@@ -10,8 +10,8 @@ from metronome_opt.kubernetes.state.observations import GateCounter, Read
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Link, Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.nodes import Host, Resources
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.nodes import Node, Resources
 
 RATE = 900
 """Of a burst, in Mbit/s; two of them do not fit a link of 1,000."""
@@ -24,7 +24,7 @@ def spec(nodes: int = 2, mbps: int = 1000, hyperperiod: int = 400, gpus: int = 4
         name="wired",
         slot_ms=5,
         hyperperiod=hyperperiod,
-        nodes=tuple(Host(name=name, has=has, interface=name) for name in names),
+        nodes=tuple(Node(name=name, has=has, interface=name) for name in names),
         links=tuple(Link(name=name, capacity=mbps) for name in names),
     )
 

@@ -22,8 +22,8 @@ from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 from metronome_opt.problem.instance import Link, Phase
-from metronome_opt.scenario.cluster_file import ClusterSpec
-from metronome_opt.scenario.nodes import Host, Rack, Resources
+from metronome_opt.scenario.cluster_input import ClusterSpec
+from metronome_opt.scenario.nodes import Node, Rack, Resources
 from tests.kubernetes.controller.test_reconcile import Bed
 
 PATH = "metronome.x-k8s.io/path"
@@ -39,7 +39,7 @@ def spines(gpus: int = 1, mbps: int = 1000) -> ClusterState:
             slot_ms=5,
             hyperperiod=400,
             nodes=tuple(
-                Host(name=name, has=Resources(gpus=gpus), interface=name, rack=racks[at // 2])
+                Node(name=name, has=Resources(gpus=gpus), interface=name, rack=racks[at // 2])
                 for at, name in enumerate(nodes)
             ),
             racks=tuple(Rack(name=rack, uplinks=(f"{rack}-a", f"{rack}-b")) for rack in racks),

@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.waiting import WaitDecision
 from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep, Transfer
 from metronome_opt.scenario.nodes import Gpu, Resources
 from tests.kubernetes.state.small import cluster, gang
@@ -162,7 +162,7 @@ def test_a_job_that_finds_no_room_waits_as_if_each_worker_had_a_node(tmp_path: P
         (
             BY_MODEL,
             {"batch": 100},
-            "batch: 100: an iteration takes 3031 ms, more than the hyperperiod of 1500 ms; choose",
+            "batch: 100: an iteration takes 3030 ms, more than the hyperperiod of 1500 ms; choose",
         ),
         (
             BY_MODEL,

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.records import Reservation, Reserved, StateEvent
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from tests.kubernetes.state.events import differences, draw, rebuilt, small_cluster
 from tests.kubernetes.state.small import A, B, cluster, running, state_of
 from tests.tiers import examples

@@ -13,7 +13,7 @@ import pytest
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.store import Store
-from metronome_opt.scenario.cluster_file import ClusterSpec
+from metronome_opt.scenario.cluster_input import ClusterSpec
 from tests.files.test_journal import at_most
 from tests.kubernetes.state.events import differences, rebuilt
 from tests.kubernetes.state.small import cluster, running, usual

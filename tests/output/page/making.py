@@ -14,7 +14,7 @@ from metronome_opt.output.page.sources import Point
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.scenario.build import PlacedInstance
+from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import evaluate
 from tests.builders import schedule
 

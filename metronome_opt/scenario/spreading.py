@@ -1,0 +1,99 @@
+"""Tasks spread over nodes by free resources, as a scheduler does that knows no network."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from metronome_opt.errors import InputError, pluralise
+from metronome_opt.scenario.scenario_file import Scenario
+
+
+def free_gpus(scenario: Scenario) -> Counter[str]:
+    """Return the GPUs that jobs leave free where they say that they run."""
+    has = scenario.cluster.gpus_of
+    free = Counter(has)
+    for index, job in enumerate(scenario.jobs):
+        for node in job.nodes or ():
+            free[node] -= job.each.gpus
+            if free[node] < 0:
+                raise InputError(
+                    f"jobs[{index}].nodes: {node} has {pluralise(has[node], 'GPU')} and more "
+                    "tasks; move one elsewhere"
+                )
+    return free
+
+
+def spread(scenario: Scenario) -> Scenario:
+    """Return a scenario whose jobs without nodes are spread by free GPUs, see `place_tasks`.
+
+    That is what a scheduler does that knows nothing of the network.
+
+    Raises
+    ------
+    InputError
+        If GPUs do not suffice.
+    """
+    free, jobs = free_gpus(scenario), list(scenario.jobs)
+    waiting = [index for index, job in enumerate(jobs) if job.nodes is None]
+    rooms = place_tasks(free, [(jobs[index].workers, jobs[index].each.gpus) for index in waiting])
+    for index, nodes in zip(waiting, rooms, strict=True):
+        each = jobs[index].each.gpus
+        free.subtract({node: each * count for node, count in Counter(nodes).items()})
+        jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
+    for index, job in enumerate(jobs):
+        if job.nodes is None:
+            left = f"no room; free: {pluralise(free.total(), 'GPU')}"
+            if job.each.gpus > 1:
+                room = sum(count // job.each.gpus for count in free.values())
+                left += f", room for {pluralise(room, 'worker')} of {job.each.gpus}"
+            raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
+    return scenario.model_copy(update={"jobs": tuple(jobs)})
+
+
+def place_tasks(
+    free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
+) -> list[tuple[str, ...] | None]:
+    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+
+    Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
+    of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
+    """
+    places: list[tuple[str, ...] | None] = []
+    for spread in (True, False):
+        left, places = Counter(free), [None] * len(wanted)
+        order = range(len(wanted))
+        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
+            workers, each = wanted[index]
+            if sum(count // each for count in left.values()) >= workers:
+                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
+                left.subtract({node: each * count for node, count in Counter(nodes).items()})
+                places[index] = nodes
+        if None not in places:
+            break
+    return places
+
+
+def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
+    fullest = sorted((count, node) for node, count in free.items())
+    places = [node for count, node in fullest for _ in range(count // each)]
+    return tuple(sorted(places[:workers]))
+
+
+def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
+    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
+
+    This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
+    """
+    heap = [(-count, node) for node, count in free.items() if count >= each]
+    heapq.heapify(heap)
+    chosen = []
+    for _ in range(workers):
+        count, node = heap[0]
+        chosen.append(node)
+        if -count - each >= each:
+            heapq.heapreplace(heap, (count + each, node))
+        else:
+            heapq.heappop(heap)
+    return tuple(sorted(chosen))
