@@ -107,7 +107,7 @@ def minimise(
     # What is held comes first: a unit of it costs more than all that comes after it does now.
     in_order = dict(prices)
     limit = 0 if start is None else costs.total(prices, start)
-    for name in reversed(limits):
+    for name in reversed(list(limits)):
         in_order[name] = limit + 1
         limit += in_order[name] * limits[name]
     if start is not None:

@@ -23,6 +23,7 @@ from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
     Arguments,
+    Goal,
     check_instance,
     check_numbers,
     check_reserve,
@@ -41,7 +42,6 @@ from metronome_opt.solvers.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.solvers.multiobjective.goals import make_goal
 from metronome_opt.solvers.multiobjective.group_search import group
 from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.solvers.multiobjective.offsets import solve_offsets
@@ -74,11 +74,13 @@ def pareto(
     check_reserve(instance, cushion_slots)
     budget = Budget(time_limit)
     threads = workers or os.cpu_count() or 1
-    arguments = Arguments(instance, find_solver("auto"), budget, seed, threads)
+    arguments = Arguments(
+        instance, find_solver("auto"), budget, seed, threads, cushion_slots=cushion_slots
+    )
     rows: Sequence[Row]
     with interrupt_stops(budget):
         if STRETCH in names:
-            rows, complete = front_stretched(arguments, names, cushion_slots, callback)
+            rows, complete = front_stretched(arguments, names, callback)
         else:
             longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
             offsets, complete = _front(longer, names, callback)
@@ -95,7 +97,7 @@ def pareto(
     return Front(
         instance,
         names,
-        tuple(_schedule(arguments, names[0], each, bound, cushion_slots) for each in kept),
+        tuple(_schedule(arguments, names[0], each, bound) for each in kept),
         complete,
         StopReason.PROVED if complete else budget.stop,
         budget.elapsed,
@@ -104,13 +106,10 @@ def pareto(
 
 
 def _schedule(
-    arguments: Arguments,
-    first: str,
-    candidate: Candidate,
-    bound: Fraction | None,
-    cushion_slots: int,
+    arguments: Arguments, first: str, candidate: Candidate, bound: Fraction | None
 ) -> Schedule:
     offsets, stretch = candidate.parts[0]
+    cushion_slots = arguments.cushion_slots
     values = evaluate(arguments.instance, offsets, stretch, cushion_slots=cushion_slots).objectives
     return make_schedule(
         arguments,
@@ -161,7 +160,7 @@ def _front(
     ends = []
     proved = True
     for order in (names, names[::-1]):
-        end = solve_offsets(replace(arguments, budget=whole.fraction(_END)), make_goal(order))
+        end = solve_offsets(replace(arguments, budget=whole.fraction(_END), goal=Goal(order)))
         if end.stop is StopReason.INTERRUPTED:
             whole.interrupt()
         ends.append(end.offsets)

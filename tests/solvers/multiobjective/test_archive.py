@@ -22,9 +22,10 @@ def covers(one: Point, other: Point) -> bool:
 
 def accepted(found: Sequence[Point], limits: Point) -> list[Point]:
     """Return everything that is within the limits and that nothing found is as good as."""
+    first, second = limits
     return [
         point
-        for point in product(*(range(limit + 1) for limit in limits))
+        for point in product(range(first + 1), range(second + 1))
         if not any(covers(each, point) for each in found)
     ]
 
