@@ -32,11 +32,13 @@ from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
     Arguments,
     Exact,
+    check_able,
     check_numbers,
     check_reserve,
     check_share,
     check_start,
     interrupt_stops,
+    make_goal,
 )
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
@@ -137,7 +139,6 @@ def solve(
     # Drivers load when they run: what is loaded before the budget starts is not counted.
     from metronome_opt.allocation.solving import state_allocation
     from metronome_opt.solvers.contention import custom_solver_error, load_kernels
-    from metronome_opt.solvers.multiobjective.goals import check_able, make_goal
     from metronome_opt.solvers.multiobjective.solve import solve_goal
 
     goal = make_goal(names, weights)
@@ -153,8 +154,8 @@ def solve(
         instance.check_hyperperiods(may_stretch=True)
         check_able(chosen, goal, stretching=instance.needs_stretch)
         threads = threads or os.cpu_count() or 1
-        arguments = Arguments(instance, chosen, budget, seed, threads, budget.note, warm_start)
-        result = solve_goal(arguments, goal=goal, cushion_slots=cushion_slots)
+        terms = (budget.note, warm_start, goal, cushion_slots)
+        result = solve_goal(Arguments(instance, chosen, budget, seed, threads, *terms))
     found = state_allocation(result, placed, None)
     if budget.failure is not None:
         raise custom_solver_error(chosen, budget.failure, found) from budget.failure

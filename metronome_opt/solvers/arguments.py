@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 from types import FrameType
@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import find_versions
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.objectives import (
+    CONTENTION,
+    CUSHION,
+    DEFAULT_ORDER,
+    SLOWDOWN,
+    STRETCH,
+    check_names,
+)
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.registry import Solver
+from metronome_opt.solvers.registry import SOLVERS, Solver
 
 if TYPE_CHECKING:
     from metronome_opt.problem.stopping import StoppingRule
@@ -31,8 +39,24 @@ _MAX_DIGITS = 40  # of an exact number
 
 
 @dataclass(frozen=True)
+class Goal:
+    """Objectives of a schedule.
+
+    Attributes
+    ----------
+    objectives
+        One after the other, or, with `prices`, all at once.
+    prices
+        Of a weighted sum of the values of objectives, divided by what `normal` says.
+    """
+
+    objectives: tuple[str, ...]
+    prices: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Arguments:
-    """Checked arguments of a run that minimises one or several objectives.
+    """Checked arguments of a driver.
 
     Attributes
     ----------
@@ -44,6 +68,10 @@ class Arguments:
         Receives every new incumbent and bound.
     start
         A schedule to begin with.
+    goal
+        What is minimised, if it is not simulated.
+    cushion_slots
+        Slots by which bursts are extended.
     """
 
     instance: Instance
@@ -53,6 +81,8 @@ class Arguments:
     workers: int = 1
     callback: StoppingRule | None = None
     start: Schedule | None = None
+    goal: Goal = Goal((CONTENTION,))
+    cushion_slots: int = 0
 
 
 def warm_up_instance() -> Instance:
@@ -174,6 +204,59 @@ def check_share(name: str, value: Exact | None) -> Fraction | None:
     if limit is not None and limit < 0:
         raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
     return limit
+
+
+def make_goal(objectives: Sequence[str], weights: Mapping[str, Exact] | None = None) -> Goal:
+    """Return objectives in an order, or a weighted sum.
+
+    Raises
+    ------
+    InputError
+        If it makes no sense.
+    """
+    prices = {}
+    for name, weight in (weights or {}).items():
+        check_names([name], "weights")
+        prices[name] = exact(f"weights.{name}", weight)
+        if prices[name] < 0:
+            raise InputError(f"weights.{name}: must not be negative, got {quote(str(weight))}")
+    if prices and not any(prices.values()):
+        raise InputError("weights: all are 0; give a positive one to what matters")
+    if odd := [name for name in (CUSHION, STRETCH) if name in prices]:
+        raise InputError(
+            f"weights: {odd[0]} has no place in a sum; give objectives in an order instead"
+        )
+    if prices:
+        return Goal(tuple(prices), prices)
+    return Goal(DEFAULT_ORDER if list(objectives) == ["all"] else check_names(objectives))
+
+
+def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
+    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
+
+    `stretching` says whether jobs have to be stretched, asked for or not.
+    """
+    if _can(solver, goal, stretching):
+        return
+    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    wish = ", ".join(dict.fromkeys((*goal.objectives, *(["stretch"] if stretching else []))))
+    raise InputError(
+        f"objectives: {wish}: solver {solver.name} cannot; it optimises "
+        f"{', '.join(solver.objectives)}"
+        f"{' and holds ' + ', '.join(solver.holds) if solver.holds else ' alone'}; "
+        f"those that can: {', '.join(able) or 'none'}"
+    )
+
+
+def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
+    held = () if goal.prices else goal.objectives[:-1]
+    if SLOWDOWN in solver.objectives:  # it minimises all there are, those of other packages too
+        return True
+    return (
+        set(goal.objectives) <= set(solver.objectives)
+        and set(held) <= set(solver.holds)
+        and not stretching
+    )
 
 
 def check_reserve(instance: Instance, cushion_slots: int) -> None:

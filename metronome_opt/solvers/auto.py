@@ -61,6 +61,7 @@ class _Portfolio:
         self._search = search
         self._only_branch = only_branch
         self.blocks = Blocks(search)
+        self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
         self._provers: list[Prover] = []  # those that no thread works with now
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
@@ -78,7 +79,7 @@ class _Portfolio:
                 if not self._only_branch:
                     self.blocks.start(run)
                 if self._search.rounds != 0:
-                    run.link_groups.step()
+                    self._link_groups[run].step()
 
             return begin
 
@@ -87,8 +88,8 @@ class _Portfolio:
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
         for run in self.blocks.open:
-            if not run.link_groups.exhausted:
-                self._provers.append(run.link_groups)
+            if not self._link_groups[run].exhausted:
+                self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
                 self._provers.append(Elimination(run.search))

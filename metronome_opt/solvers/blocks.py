@@ -14,7 +14,6 @@ from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.kernels.compiled_instance import compile_instance
 from metronome_opt.solvers.kernels.jobs import contention, state_of
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import Offsets, coarsen, simplify_links
@@ -31,8 +30,6 @@ class BlockRun:
     ----------
     search
         Of the block alone.
-    link_groups
-        Prove it by branch and bound.
     improved
         How many generations of local search it was given after the first schedule.
     """
@@ -40,7 +37,6 @@ class BlockRun:
     def __init__(self, search: SolverRun) -> None:
         self.search = search
         search.raise_to_loads()
-        self.link_groups = LinkGroups(search)
         self.improved = 0
         self._population: Population | None = None
         self._begun = False

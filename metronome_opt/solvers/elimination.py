@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -62,9 +61,12 @@ def run(search: SolverRun) -> None:
     solve_in_blocks(search, prove)
 
 
-def prove(search: SolverRun) -> None:
-    """Search from the incumbent until it is proved, the search is stopped or nothing helps."""
-    elimination = Elimination(search)
+def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
+    """Search from the incumbent until it is proved, the search is stopped or nothing helps.
+
+    The network is that of the search if left out.
+    """
+    elimination = Elimination(search, network)
     while not (search.stopped or elimination.exhausted):
         elimination.step()
 
@@ -85,14 +87,14 @@ class Elimination:
         Whether it was given up, because numbers do not fit or memory ran out.
     """
 
-    def __init__(self, search: SolverRun) -> None:
+    def __init__(self, search: SolverRun, network: CostNetwork | None = None) -> None:
         self.search = search
         self.effort = 0
         self.exhausted = False
         self._sizes: tuple[int, ...] = _MAX_CELLS_AT_ROOT
         self._attempts: dict[int, _Attempt] = {}
         self._round = 0
-        self._network: CostNetwork | None = None
+        self._network = network
 
     def step(self) -> None:
         """Go one round further."""
@@ -138,6 +140,7 @@ class _Attempt:
         self._below = search.below(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []
         self._scale = network.scale
+        self._first_limit = network.limit
         network = replace(network, limit=self._limit)
         root, gone = eliminate(search, network, max_cells, max_cells)
         self.effort = _effort(network) + _effort(root)
@@ -162,7 +165,8 @@ class _Attempt:
     @property
     def _limit(self) -> int:
         """The maximum units of a schedule that is better than the present incumbent."""
-        return int((self._search.incumbent or Fraction(0)) / self._scale) - 1
+        incumbent = self._search.incumbent
+        return self._first_limit if incumbent is None else int(incumbent / self._scale) - 1
 
     def _leave_and_bound(self) -> None:
         """Leave what cannot be better, and report what is true of the rest."""

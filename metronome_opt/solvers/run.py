@@ -146,6 +146,10 @@ class SolverRun(Budget):
 
     # ---------------------------------------------------------------- progress
 
+    def value(self, offsets: Sequence[int] | Ints) -> Fraction:
+        """Return what a schedule costs: its contention, in weight * Mbit/s."""
+        return contention(self.compiled, state_of(self.compiled, offsets))
+
     def offer(self, offsets: Sequence[int] | Ints, source: str | None = None) -> Fraction:
         """Take a complete schedule, keep it if it is the best so far, return its value.
 
@@ -164,7 +168,7 @@ class SolverRun(Budget):
         """
         self._check(offsets)
         source = source or self._name
-        value = contention(self.compiled, state_of(self.compiled, offsets))
+        value = self.value(offsets)
         with self._lock:
             if self.incumbent is None or value < self.incumbent:
                 self.best = tuple(map(int, offsets))

@@ -92,9 +92,9 @@ def test_points_of_an_earlier_front_go_and_foreign_files_stay(folder: Path) -> N
         (folder / name).write_text(text)
     assert metronome(FRONT) == 0
     assert len(rows(folder)) == 4
-    assert metronome(f"{FRONT} --objectives wait,moves") == 0
-    # Where no job is shifted, and none has to move.
-    assert [(row["wait"], row["moves"]) for row in rows(folder)] == [("0", "0")]
+    assert metronome(f"{FRONT} --objectives contention,stretch") == 0
+    # No job can be stretched.
+    assert [(row["contention"], row["stretch"]) for row in rows(folder)] == [("5", "0")]
     assert names(folder) == {"point-001.json", "front.csv", "front.svg", *foreign}
     assert {name: (folder / name).read_text() for name in foreign} == foreign
 

@@ -11,6 +11,7 @@ from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.blocks import Blocks
+from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
@@ -57,7 +58,7 @@ def test_bounds_of_blocks_add_up(instance: Instance) -> None:
         blocks.start(run, share=1.0)
     blocks.join()
     for run in blocks.open:
-        run.link_groups.step()
+        LinkGroups(run.search).step()
         blocks.join()
         assert (whole.bound or 0) <= best
         bounds = [each.search.bound or 0 for each in blocks.runs]

@@ -103,7 +103,7 @@ class CostNetwork:
         What holds the sum of one cell of every table: no cell is ever more than the limit that the
         network was made with, and one.
     link_costs
-        What a link costs, if it is something else than contention.
+        What a link costs, if it is more than its contention.
     """
 
     compiled: CompiledInstance

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork
+from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork, LinkCosts
 from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, Ints, compile_instance
 from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.solvers.layers import ModelTooLargeError
@@ -26,7 +27,13 @@ _LARGEST = 2**62
 
 
 def build(
-    search: SolverRun, *, limit: Fraction | None = None, rotations_alike: bool = True
+    search: SolverRun,
+    *,
+    scale: Fraction | None = None,
+    limit: int | None = None,
+    rotations_alike: bool = True,
+    link_costs: LinkCosts | None = None,
+    job_costs: Sequence[Sequence[int]] = (),
 ) -> CostNetwork:
     """Return the network of a block with an incumbent: small tables, and bounds of other links.
 
@@ -35,10 +42,16 @@ def build(
 
     Parameters
     ----------
+    scale
+        The value of a unit; that of `scale_of` if left out.
     limit
-        The largest contention that is asked for; if left out, only less than the incumbent's is.
+        The largest number of units that is asked for; less than the incumbent's if left out.
     rotations_alike
-        Whether schedules that are rotations of one another are alike; if not, all are kept.
+        Whether schedules that are rotations of one another are equal; if not, all are kept.
+    link_costs
+        What a link costs, its contention at least; its contention if left out.
+    job_costs
+        What each job costs by itself at each of its offsets, in units.
 
     Raises
     ------
@@ -46,23 +59,27 @@ def build(
         If costs do not fit 64-bit integers.
     """
     instance = search.instance
-    scale = scale_of(search.compiled)
-    # Sums of costs are made of as many terms, and two more.
-    worst = max_contention(search.compiled) * (len(search.compiled.links) + 2) / scale
-    if worst >= _LARGEST:
-        raise ModelTooLargeError(
-            f"the objective of {instance.name} may reach {quote(int(worst))} units, which does not "
-            "fit 64-bit integers; use greedy or local, or coarser numbers"
-        )
+    scale = scale or scale_of(search.compiled)
     domains = domains_of(instance, rotations_alike=rotations_alike)
     costs = []
     for index, link in enumerate(search.compiled.links):
         scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
         costs.append(Cost(index, 0, scope, None))
-    better = int((search.incumbent or Fraction(0)) / scale) - 1
-    units = better if limit is None else int(limit / scale)
-    dtype = np.int32 if (units + 2) * (len(costs) + 1) < 2**31 else np.int64
-    network = CostNetwork(search.compiled, scale, domains, tuple(costs), units, dtype)
+    if limit is None:
+        limit = int((search.incumbent or Fraction(0)) / scale) - 1
+    limit = min(limit, int(max_contention(search.compiled) / scale) + sum(map(max, job_costs)))
+    # No table has more than the limit and one; a sum has as many terms as there are costs.
+    largest = (limit + 2) * (len(costs) + len(job_costs) + 2)
+    if largest >= _LARGEST:
+        raise ModelTooLargeError(
+            f"the objective of {instance.name} may reach {quote(largest)} units, which does not "
+            "fit 64-bit integers; use greedy or local, or coarser numbers"
+        )
+    dtype = np.int32 if largest < 2**31 else np.int64
+    singles = [_single(job, domains[job], mine, limit, dtype) for job, mine in enumerate(job_costs)]
+    network = CostNetwork(
+        search.compiled, scale, domains, (*costs, *singles), limit, dtype, link_costs
+    )
     for position, cost in enumerate(costs):
         if search.stopped:
             break
@@ -73,6 +90,17 @@ def build(
             low = link_bound(search, name)
             network = network.having(position, replace(cost, low=math.ceil(low / scale)))
     return network
+
+
+def _single(
+    job: int, domain: Ints, units: Sequence[int], limit: int, dtype: type[np.signedinteger[Any]]
+) -> Cost:
+    """Return what a job costs by itself; what is above the limit is equal."""
+    mine = [units[offset] for offset in domain]
+    low = min(mine)
+    excess = np.array([min(each - low, limit + 1) for each in mine], dtype=dtype)
+    scope = (job,) if len(domain) > 1 else ()
+    return Cost(None, low, scope, excess if scope else excess.reshape(()))
 
 
 def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Ints, ...]:
@@ -227,8 +255,6 @@ def condition(network: CostNetwork) -> CostNetwork:
     to them, each by itself. That is a sum of functions of one offset each, as good as a table to
     prune with.
     """
-    if network.link_costs is not None:
-        return network  # nothing is known but of contention
     for position, cost in enumerate(network.costs):
         if cost.excess is None and network.slack >= 0:
             network = network.having(position, _conditioned(network, cost))
@@ -250,7 +276,10 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
         scaled = np.empty(tables.jobs["period"][job], dtype=np.int64)
         score_use(state, job, use, scaled)
         factor = Fraction(network.compiled.unit, int(tables.jobs["scale"][job])) / network.scale
-        units = scaled[domain] * factor.numerator // factor.denominator
+        here = scaled[domain]
+        if int(here.max()) * factor.numerator >= _LARGEST:
+            here = here.astype(object)  # Python's own integers
+        units = here * factor.numerator // factor.denominator
         minimum = int(units.min())
         low += minimum
         added[job] = units - minimum

@@ -1,4 +1,4 @@
-"""Whole jobs on all their links: place, remove, score at all offsets, improve one by one."""
+"""Whole jobs on all their links: place, remove, score at all offsets."""
 
 from __future__ import annotations
 
@@ -145,31 +145,6 @@ def best_offset(state: DemandState, job: int) -> tuple[int, int]:
     if minimum > 0:
         return first_offset(cost, minimum, ready), minimum
     return roomiest_offset(cost, ready)[0], minimum
-
-
-@kernel
-def descend(state: DemandState, offsets: Ints, order: Ints) -> int:
-    """Move each job of `order` in turn to its cheapest offset, if that is cheaper than its own.
-
-    Parameters
-    ----------
-    state, offsets
-        In and out, consistent with each other.
-
-    Returns
-    -------
-    int
-        How many jobs moved.
-    """
-    moved = 0
-    for job in order:
-        put_job(state, job, offsets[job], REMOVE)
-        cost, minimum = scored(state, job)
-        if minimum < cost[offsets[job]]:
-            offsets[job] = first_offset(cost, minimum, state.tables.jobs[job]["ready"])
-            moved += 1
-        put_job(state, job, offsets[job], ADD)
-    return moved
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Costs of the schedules of a group of jobs, also as networks.
+"""Costs of the schedules of a group of jobs, and weighted sums of them.
 
 Every objective but the cushion is counted in whole units, so that costs can be compared, added up
 and held without rounding.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,11 +15,11 @@ import numpy as np
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, JobObjective, LayeredObjective, find_objective
-from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
+from metronome_opt.problem.stopping import StoppingRule
+from metronome_opt.solvers.cost_network.model import CostNetwork, LinkCosts
 from metronome_opt.solvers.cost_network.tables import (
     build,
     contention_cells,
-    domains_of,
     max_contention,
     scale_of,
 )
@@ -93,14 +92,14 @@ class _JobCost:
     def units(self, offsets: Sequence[int]) -> int:
         return sum(map(self._objective.cost, self._jobs, map(int, offsets)))
 
-    def at(self, job: int, offsets: Sequence[int] | Ints) -> Ints:
-        """Return the units of one job at some offsets."""
-        units = [self._objective.cost(self._jobs[job], int(offset)) for offset in offsets]
-        return np.array(units, dtype=np.int64)
+    def of_job(self, job: int) -> list[int]:
+        """Return the units of one job at each of its offsets."""
+        record = self._jobs[job]
+        return [self._objective.cost(record, offset) for offset in range(record.period)]
 
     def around(self, offsets: Sequence[int], job: int) -> Ints:
         """Return the units with one job at each of its offsets."""
-        mine = self.at(job, range(self._jobs[job].period))
+        mine = np.array(self.of_job(job), dtype=np.int64)
         return mine + (self.units(offsets) - int(mine[offsets[job]]))
 
 
@@ -128,16 +127,16 @@ class Costs:
     def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:
         self.search = search
         self.group: Instance = search.instance
-        self._rotated_alike = can_rotate(names)
-        self._layered: dict[str, _LayeredCost] = {}
-        self._singles: dict[str, _JobCost] = {}
+        self.rotated_alike = can_rotate(names)
+        self.layered: dict[str, _LayeredCost] = {}
+        self.singles: dict[str, _JobCost] = {}
         for name in dict.fromkeys((*LAYERED, *names)):
             objective = find_objective(name)
             if isinstance(objective, LayeredObjective):
-                self._layered[name] = _LayeredCost(self.group, objective, traffic)
+                self.layered[name] = _LayeredCost(self.group, objective, traffic)
             elif isinstance(objective, JobObjective):
-                self._singles[name] = _JobCost(self.group, objective)
-        self._counted: dict[str, _LayeredCost | _JobCost] = {**self._layered, **self._singles}
+                self.singles[name] = _JobCost(self.group, objective)
+        self._counted: dict[str, _LayeredCost | _JobCost] = {**self.layered, **self.singles}
         self.steps = {name: counted.step for name, counted in self._counted.items()}
 
     def prices_of_units(self, prices: Mapping[str, Fraction]) -> dict[str, int]:
@@ -151,25 +150,21 @@ class Costs:
         exact = {name: price * self.steps[name] for name, price in prices.items()}
         common = math.lcm(*(price.denominator for price in exact.values()))
         whole = {name: int(price * common) for name, price in exact.items()}
-        self._check_fits(sum(whole.values()))
-        return whole
-
-    def _check_fits(self, price: int) -> None:
-        """Refuse a price of a unit, or a sum of prices, by which costs may leave 64 bits."""
-        largest = max(counted.max_units for counted in self._counted.values())
-        if price * largest >= _LARGEST:
+        largest = sum(whole.values()) * max(counted.max_units for counted in self._counted.values())
+        if largest >= _LARGEST:
             raise CostTooLargeError(
                 f"{self.group.name}: a sum of {', '.join(self._counted)} may reach "
-                f"{quote(price * largest)} units, which does not fit 64-bit integers; use rates "
+                f"{quote(largest)} units, which does not fit 64-bit integers; use rates "
                 "and capacities with a larger common divisor, or smaller or simpler weights"
             )
+        return whole
 
     def per_bandwidth(self, prices: Mapping[str, int]) -> dict[str, Fraction]:
         """Return the prices of a Mbit/s of layered objectives, given those of their units."""
         return {
-            name: price / self._layered[name].scale
+            name: price / self.layered[name].scale
             for name, price in prices.items()
-            if name in self._layered
+            if name in self.layered
         }
 
     def units(self, name: str, offsets: Sequence[int]) -> int:
@@ -194,100 +189,113 @@ class Costs:
         """Return each objective in units, with one job at each of its offsets."""
         return {name: counted.around(offsets, job) for name, counted in self._counted.items()}
 
-    def priced(self, prices: Mapping[str, int], limit: int | None = None) -> CostNetwork:
-        """Return a weighted sum of objectives as a network.
 
-        Parameters
-        ----------
-        prices
-            The price of a unit of each objective, by name.
-        limit
-            The largest sum that is asked for; none if left out.
+class SumRun(SolverRun):
+    """A run that minimises a weighted sum of objectives of a group.
+
+    The sum of the layered objectives is the contention of other weights; the other objectives are
+    what each job costs by itself. The run is proved as well where no schedule is within the limit.
+
+    Parameters
+    ----------
+    costs
+        Of the group; its search says when to stop.
+    prices
+        The price of a unit of each objective, by name.
+    limit
+        The largest sum that is asked for, 0 or more.
+    callback
+        As of `SolverRun`.
+
+    Raises
+    ------
+    CostTooLargeError
+        If costs do not fit 64-bit integers.
+    """
+
+    def __init__(
+        self,
+        costs: Costs,
+        prices: Mapping[str, int],
+        limit: int,
+        callback: StoppingRule | None = None,
+    ) -> None:
+        weighted, worth = weigh(costs.group, costs.per_bandwidth(prices))
+        whole = costs.search
+        super().__init__(
+            weighted,
+            time_limit=whole.remaining,
+            seed=whole.seed,
+            workers=whole.workers,
+            callback=callback,
+            parent=whole,
+        )
+        self._costs = costs
+        self._limit = limit / worth
+        singles = {name: price for name, price in prices.items() if name in costs.singles}
+        self._scale = scale_of(self.compiled)
+        self._job_costs: list[list[int]] = []
+        if singles:
+            self._scale = _common_divisor(self._scale, 1 / worth)
+            factor = int(1 / worth / self._scale)
+            for job, record in enumerate(weighted.jobs):
+                total = [0] * record.period
+                for name, price in singles.items():
+                    mine = costs.singles[name].of_job(job)
+                    total = [t + factor * price * u for t, u in zip(total, mine, strict=True)]
+                self._job_costs.append(total)
+
+    @property
+    def proved(self) -> bool:
+        """Return True if the best schedule is known, or that none is within the limit."""
+        if self.incumbent is None:
+            return self.bound is not None and self.bound > self._limit
+        return super().proved
+
+    def value(self, offsets: Sequence[int] | Ints) -> Fraction:
+        """Return the sum, in the unit of the contention."""
+        units = sum(mine[int(o)] for mine, o in zip(self._job_costs, offsets, strict=False))
+        return super().value(offsets) + units * self._scale
+
+    def network(self, cushion: int = 0) -> CostNetwork:
+        """Return the sum as a network of the schedules within the limit that have a cushion.
 
         Raises
         ------
         ModelTooLargeError, CostTooLargeError
             If costs do not fit 64-bit integers.
         """
-        weighted, scale = weigh(self.group, self.per_bandwidth(prices))
-        search = self.search.below(weighted)
-        self._check_fits(max(prices.values(), default=0))
-        limit = None if limit is None else min(limit, _LARGEST)
-        unlimited = max_contention(search.compiled)
-        network = build(
-            search,
-            limit=unlimited if limit is None else min(Fraction(limit) / scale, unlimited),
-            rotations_alike=self._rotated_alike,
+        limit = int(self._limit / self._scale)
+        return build(
+            self,
+            scale=self._scale,
+            limit=limit,
+            rotations_alike=self._costs.rotated_alike,
+            link_costs=self._with_cushion(cushion, limit + 1) if cushion else None,
+            job_costs=self._job_costs,
         )
-        # The sum is so many times what the network counts in its units.
-        per_unit = network.scale * scale
-        singles = {name: price for name, price in prices.items() if name in self._singles}
-        if singles:
-            network = _finer(network, per_unit.numerator)
-            network = self._with_singles(network, singles, per_unit.denominator)
-            worst = network.limit + sum(
-                int(cost.excess.max()) + cost.low
-                for cost in network.costs
-                if cost.link is None and cost.excess is not None
-            )
-            largest = _LARGEST if limit is None else limit * per_unit.denominator
-            network = replace(network, limit=min(worst, largest))
-        return network
 
-    def bearing(self, slots: int) -> CostNetwork:
-        """Return a network of limit 0 that allows a cushion of at least some slots.
+    def _with_cushion(self, slots: int, beyond: int) -> LinkCosts:
+        """Return what links cost, `beyond` without a cushion of some slots.
 
         Each link that is not overloaded must bear all bursts longer by that much.
         """
-        late = self._layered["latency"].compiled
+        late = self._costs.layered["latency"].compiled
         longer = compile_instance(extend_bursts(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
             scale = Fraction(late.unit, late.links[link].hyperperiod)  # of the link alone
-            now = contention_cells(self.search, late, link, domains, scale)
-            then = contention_cells(self.search, longer, link, domains, scale)
-            if now is None or then is None:
+            own = contention_cells(self, self.compiled, link, domains, self._scale)
+            now = contention_cells(self, late, link, domains, scale)
+            then = contention_cells(self, longer, link, domains, scale)
+            if own is None or now is None or then is None:
                 return None
-            overloaded: Ints = ((now == 0) & (then > 0)).astype(np.int64)
-            return overloaded
+            return np.where((now == 0) & (then > 0), beyond, own)
 
-        domains = domains_of(self.group, rotations_alike=self._rotated_alike)
-        costs = tuple(
-            Cost(index, 0, tuple(job for job in link.jobs if len(domains[job]) > 1), None)
-            for index, link in enumerate(late.links)
-        )
-        return CostNetwork(late, Fraction(1), domains, costs, 0, np.int32, cells)
-
-    def _with_singles(
-        self, network: CostNetwork, prices: Mapping[str, int], factor: int
-    ) -> CostNetwork:
-        """Return the network with what each job costs by itself, times a factor."""
-        self._check_fits(sum(prices.values()) * factor)
-        costs = list(network.costs)
-        for number, domain in enumerate(network.domains):
-            table = np.zeros(len(domain), dtype=np.int64)
-            for name, price in prices.items():
-                table += price * factor * self._singles[name].at(number, domain)
-            scope = (number,) if len(domain) > 1 else ()
-            single = Cost(None, 0, scope, None)
-            costs.append(single.with_table(table if scope else table.reshape(())))
-        return replace(network, costs=tuple(costs))
+        return cells
 
 
-def _finer(network: CostNetwork, factor: int) -> CostNetwork:
-    """Return a network in units that are smaller by a whole factor."""
-    costs = tuple(
-        replace(
-            cost,
-            low=cost.low * factor,
-            excess=None if cost.excess is None else cost.excess.astype(np.int64) * factor,
-        )
-        for cost in network.costs
-    )
-    return replace(
-        network,
-        costs=costs,
-        scale=network.scale / factor,
-        limit=network.limit * factor,
-        dtype=np.int64,
-    )
+def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
+    """Return the largest number of which both are multiples."""
+    numerator = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
+    return Fraction(numerator, a.denominator * b.denominator)

@@ -12,11 +12,12 @@ import numpy as np
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION
+from metronome_opt.problem.result import ProgressEvent
 from metronome_opt.solvers import auto
+from metronome_opt.solvers.elimination import prove
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
-from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
+from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.components import components
@@ -93,27 +94,36 @@ def minimise(
     prices
         What a unit of each objective costs, by name; none if any schedule will do.
     limits
-        The largest units of other objectives, by name.
+        The units of other objectives in the order in which they are held, by name: those of `start`
+        if there is one.
     cushion
         Slots by which all bursts must be able to grow on links that are not overloaded.
     start
-        A schedule within the limits, if one is known. Only a better one is looked for.
+        A schedule within the limits, if one is known. Only a better one is looked for; otherwise
+        the first one within the limits is returned.
     """
     if not limits and not cushion and prices and all(map(is_layered, prices)):
         return _by_contention(costs, prices)
+    # What is held comes first: a unit of it costs more than all that comes after it does now.
+    in_order = dict(prices)
+    limit = 0 if start is None else costs.total(prices, start)
+    for name in reversed(list(limits)):
+        in_order[name] = limit + 1
+        limit += in_order[name] * limits[name]
+    if start is not None:
+        limit -= 1
+    if limit < 0:
+        return GroupResult(start, proved=True)
     try:
-        known = None if start is None else costs.total(prices, start) - 1
-        networks = [costs.priced(prices, known)]
-        networks += [costs.priced({name: 1}, limit) for name, limit in limits.items()]
-        held = [network.limit for network in networks[1:]]
-        if cushion:
-            networks.append(costs.bearing(cushion))
-            held.append(0)
-        archive = Archive([networks[0].limit], held=held)
-        proved = Nondominated(costs.search, archive, len(limits) + 1).run(networks)
+        run = SumRun(costs, in_order, limit, _has_schedule if start is None else None)
+        prove(run, run.network(cushion))
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return GroupResult(start, proved=False)
-    return GroupResult(archive.points[0][1] if archive.points else start, proved)
+    return GroupResult(run.best or start, run.proved)
+
+
+def _has_schedule(event: ProgressEvent) -> bool:
+    return event.incumbent is not None
 
 
 def _by_contention(costs: Costs, prices: Mapping[str, int]) -> GroupResult:

@@ -7,7 +7,7 @@ with other weights. The rest is optimised group by group, the values of earlier 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from metronome_opt.problem.evaluation import Evaluation
@@ -20,7 +20,6 @@ from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.cost_network.tables import scale_of
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
-from metronome_opt.solvers.multiobjective.goals import Goal, Solution
 from metronome_opt.solvers.multiobjective.group_search import (
     GroupResult,
     descend,
@@ -36,7 +35,31 @@ from metronome_opt.verify import evaluate
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
 
 
-def solve_offsets(arguments: Arguments, goal: Goal, original: Instance | None = None) -> Solution:
+@dataclass
+class Solution:
+    """A schedule and its levels, before verification.
+
+    Attributes
+    ----------
+    offsets, stretch
+        By job name, in slots.
+    levels
+        The optimised objectives, in order.
+    bound
+        Of the first objective, None if there is none.
+    """
+
+    offsets: dict[str, int]
+    stretch: dict[str, int] = field(default_factory=dict)
+    levels: list[Level] = field(default_factory=list)
+    bound: Fraction | None = None
+    stop: StopReason = StopReason.FINISHED
+    build_s: float = 0.0
+    trajectory: tuple[ProgressEvent, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def solve_offsets(arguments: Arguments, original: Instance | None = None) -> Solution:
     """Optimise offsets at the periods of an instance.
 
     Parameters
@@ -47,12 +70,13 @@ def solve_offsets(arguments: Arguments, goal: Goal, original: Instance | None = 
         The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
         the objectives of a sum. The instance itself if left out.
     """
-    return _AtPeriods(arguments, goal, original or arguments.instance).optimise()
+    return _AtPeriods(arguments, original or arguments.instance).optimise()
 
 
 class _AtPeriods:
-    def __init__(self, arguments: Arguments, goal: Goal, original: Instance) -> None:
+    def __init__(self, arguments: Arguments, original: Instance) -> None:
         self._arguments = arguments
+        goal = arguments.goal
         self._instance = arguments.instance
         self._names = goal.objectives
         self._base = traffic(original)

@@ -23,6 +23,7 @@ from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
     Arguments,
+    Goal,
     check_instance,
     check_numbers,
     check_reserve,
@@ -32,7 +33,7 @@ from metronome_opt.solvers.arguments import (
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, Ints
 from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.front import (
     Candidate,
     Front,
@@ -41,16 +42,16 @@ from metronome_opt.solvers.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.solvers.multiobjective.goals import make_goal
 from metronome_opt.solvers.multiobjective.group_search import group
 from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.multiobjective.stretching import front_stretched
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.solvers.registry import find_solver
+from metronome_opt.solvers.registry import LAYERED, find_solver
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
+_IN_FRONTS = (*LAYERED, STRETCH)
 _END = 0.5  # of the time that is left, at most, for an end of a front
 
 Callback = Callable[[FrontEvent], bool | None]
@@ -73,11 +74,13 @@ def pareto(
     check_reserve(instance, cushion_slots)
     budget = Budget(time_limit)
     threads = workers or os.cpu_count() or 1
-    arguments = Arguments(instance, find_solver("auto"), budget, seed, threads)
+    arguments = Arguments(
+        instance, find_solver("auto"), budget, seed, threads, cushion_slots=cushion_slots
+    )
     rows: Sequence[Row]
     with interrupt_stops(budget):
         if STRETCH in names:
-            rows, complete = front_stretched(arguments, names, cushion_slots, callback)
+            rows, complete = front_stretched(arguments, names, callback)
         else:
             longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
             offsets, complete = _front(longer, names, callback)
@@ -94,7 +97,7 @@ def pareto(
     return Front(
         instance,
         names,
-        tuple(_schedule(arguments, names[0], each, bound, cushion_slots) for each in kept),
+        tuple(_schedule(arguments, names[0], each, bound) for each in kept),
         complete,
         StopReason.PROVED if complete else budget.stop,
         budget.elapsed,
@@ -103,13 +106,10 @@ def pareto(
 
 
 def _schedule(
-    arguments: Arguments,
-    first: str,
-    candidate: Candidate,
-    bound: Fraction | None,
-    cushion_slots: int,
+    arguments: Arguments, first: str, candidate: Candidate, bound: Fraction | None
 ) -> Schedule:
     offsets, stretch = candidate.parts[0]
+    cushion_slots = arguments.cushion_slots
     values = evaluate(arguments.instance, offsets, stretch, cushion_slots=cushion_slots).objectives
     return make_schedule(
         arguments,
@@ -135,6 +135,11 @@ def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[st
             "objectives: a front has no cushion; choose a cushion by cushion_slots, a front for "
             "each, or use solve with cushion in an order"
         )
+    if other := [name for name in names if name not in _IN_FRONTS]:
+        raise InputError(
+            f"objectives: {other[0]} has no front; choose two of {', '.join(_IN_FRONTS)}, or use "
+            "solve with it in an order"
+        )
     instance.check_hyperperiods(may_stretch=True)
     if instance.needs_stretch and STRETCH not in names:
         raise InputError(
@@ -155,7 +160,7 @@ def _front(
     ends = []
     proved = True
     for order in (names, names[::-1]):
-        end = solve_offsets(replace(arguments, budget=whole.fraction(_END)), make_goal(order))
+        end = solve_offsets(replace(arguments, budget=whole.fraction(_END), goal=Goal(order)))
         if end.stop is StopReason.INTERRUPTED:
             whole.interrupt()
         ends.append(end.offsets)
@@ -203,8 +208,8 @@ def _between(
 ) -> tuple[Sequence[Offsets], bool]:
     """Return the front of a group from its ends on, and whether nothing is missing."""
 
-    def values(offsets: Offsets) -> tuple[int, ...]:
-        return tuple(costs.units(name, offsets) for name in names)
+    def values(offsets: Offsets) -> tuple[int, int]:
+        return costs.units(names[0], offsets), costs.units(names[1], offsets)
 
     if len(set(map(values, ends))) == 1:
         return ends[:1], True
@@ -212,12 +217,12 @@ def _between(
     limits = [max(column) for column in zip(*map(values, ends), strict=True)]
     try:
         pairs = zip(names, limits, strict=True)
-        networks = [costs.priced({name: 1}, limit) for name, limit in pairs]
-        archive = Archive([network.limit for network in networks])
+        networks = [SumRun(costs, {name: 1}, limit).network() for name, limit in pairs]
+        archive = Archive((networks[0].limit, networks[1].limit))
         for each in ends:
             archive.add(values(each), each)
         _descend(costs, names, archive)
-        proved = Nondominated(costs.search, archive, len(names)).run(networks)
+        proved = Nondominated(costs.search, archive).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved
@@ -237,4 +242,4 @@ def _descend(costs: Costs, names: Sequence[str], archive: Archive) -> None:
                 rows: Ints = np.stack([around[name] for name in names], axis=1)
                 for offset in np.flatnonzero(archive.promising(rows)):
                     moved = (*offsets[:job], int(offset), *offsets[job + 1 :])
-                    archive.add(tuple(map(int, rows[offset])), moved)
+                    archive.add((int(rows[offset, 0]), int(rows[offset, 1])), moved)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError
+from metronome_opt.problem.objectives import CONTENTION
 from metronome_opt.problem.result import Level, Result
 from metronome_opt.problem.schedule import OBJECTIVES, Status
-from metronome_opt.solvers.arguments import Arguments, make_schedule
+from metronome_opt.solvers.arguments import Arguments, Goal, make_schedule
 from metronome_opt.solvers.contention import solve_contention
-from metronome_opt.solvers.multiobjective.goals import Goal, Solution, make_goal
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.verify import evaluate
 
+if TYPE_CHECKING:
+    from metronome_opt.solvers.multiobjective.offsets import Solution
 
-def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Result:
+
+def solve_goal(arguments: Arguments) -> Result:
     """Choose an offset, and where stretch is an objective idle time, for every job.
 
     Returns
@@ -28,10 +32,10 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
     InputError
         If a weighted sum is asked for while jobs are stretched.
     """
-    instance = arguments.instance
+    instance, goal = arguments.instance, arguments.goal
     stretchable = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
-    if not stretching and not cushion_slots and goal == make_goal(["contention"]):
+    if not stretching and not arguments.cushion_slots and goal == Goal((CONTENTION,)):
         result = solve_contention(arguments)
         level = Level("contention", result.value, result.status is Status.OPTIMAL)
         return replace(result, levels=(level,))
@@ -42,26 +46,26 @@ def solve_goal(arguments: Arguments, *, goal: Goal, cushion_slots: int) -> Resul
     from metronome_opt.solvers.multiobjective.stretching import solve_stretched
 
     if stretching:
-        solution = solve_stretched(arguments, goal, cushion_slots)
+        solution = solve_stretched(arguments)
     else:
-        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-        solution = solve_offsets(longer, goal)
+        longer = replace(arguments, instance=extend_bursts(instance, arguments.cushion_slots))
+        solution = solve_offsets(longer)
         if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
             place = goal.objectives.index("stretch")
             solution.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             solution.bound = solution.bound if place else Fraction(0)
-    return _result(arguments, goal, solution, cushion_slots)
+    return _result(arguments, solution)
 
 
-def _result(arguments: Arguments, goal: Goal, solution: Solution, cushion_slots: int) -> Result:
+def _result(arguments: Arguments, solution: Solution) -> Result:
     """Return the result, every value of it computed by the judge."""
-    instance = arguments.instance
+    instance, cushion_slots = arguments.instance, arguments.cushion_slots
     evaluation = evaluate(instance, solution.offsets, solution.stretch, cushion_slots=cushion_slots)
     values = evaluation.objectives
     # A schedule states the six objectives, that of the bound first; the levels have the others.
-    optimised = solution.levels[0].name if solution.levels else goal.objectives[0]
+    optimised = solution.levels[0].name if solution.levels else arguments.goal.objectives[0]
     bound = solution.bound if optimised in OBJECTIVES else None
-    first = next(n for n in (optimised, *goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
+    first = next(n for n in (optimised, *arguments.goal.objectives, *OBJECTIVES) if n in OBJECTIVES)
     proved = bool(solution.levels) and all(level.proved for level in solution.levels)
     schedule = make_schedule(
         arguments,

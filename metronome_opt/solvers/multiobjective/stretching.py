@@ -15,7 +15,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, STRETCH, find_objective, traffic
 from metronome_opt.problem.result import Level, ProgressEvent, StopReason
 from metronome_opt.solvers import greedy
-from metronome_opt.solvers.arguments import Arguments, interrupt_stops
+from metronome_opt.solvers.arguments import Arguments, Goal, interrupt_stops
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.multiobjective.costs import Costs
 from metronome_opt.solvers.multiobjective.front import (
@@ -26,8 +26,7 @@ from metronome_opt.solvers.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.solvers.multiobjective.goals import Goal, Solution, make_goal
-from metronome_opt.solvers.multiobjective.offsets import solve_offsets
+from metronome_opt.solvers.multiobjective.offsets import Solution, solve_offsets
 from metronome_opt.solvers.multiobjective.periods import list_choices, price_of, stretched
 from metronome_opt.solvers.presolve.components import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
@@ -45,7 +44,7 @@ _Notify = Callable[[int, int, Sequence[Candidate]], object]
 """Receives how many choices of how many are done, and the schedules."""
 
 
-def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Solution:
+def solve_stretched(arguments: Arguments) -> Solution:
     """Choose stretches, then offsets.
 
     Raises
@@ -53,14 +52,14 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
     InputError
         If no stretches bring the hyperperiods within the limit, or a sum is asked for.
     """
-    instance, whole = arguments.instance, arguments.budget
+    instance, goal, whole = arguments.instance, arguments.goal, arguments.budget
     if goal.prices:
         raise InputError(
             "weights: a sum has no place for stretch, without which hyperperiods are too long; "
             "give objectives in an order instead"
         )
     names = tuple(dict.fromkeys((*goal.objectives, STRETCH)))
-    search = _StretchSearch(arguments, names, cushion_slots)
+    search = _StretchSearch(arguments, names)
 
     def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
         return low >= min(each.values for each in candidates)
@@ -103,7 +102,6 @@ def solve_stretched(arguments: Arguments, goal: Goal, cushion_slots: int) -> Sol
 def front_stretched(
     arguments: Arguments,
     names: tuple[str, ...],
-    cushion_slots: int,
     callback: Callable[[FrontEvent], bool | None] | None,
 ) -> tuple[list[Row], bool]:
     """Return offsets and stretches of a front of stretch and another objective.
@@ -111,7 +109,7 @@ def front_stretched(
     Also whether it is proved complete.
     """
     whole = arguments.budget
-    search = _StretchSearch(arguments, names, cushion_slots)
+    search = _StretchSearch(arguments, names)
 
     def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
         return any(all(map(Fraction.__le__, each.values, low)) for each in candidates)
@@ -144,12 +142,11 @@ class _StretchSearch:
 
     arguments: Arguments
     names: tuple[str, ...]
-    reserve: int
 
     @property
     def original(self) -> Instance:
         """The whole instance, bursts extended by the reserve."""
-        return extend_bursts(self.arguments.instance, self.reserve)
+        return extend_bursts(self.arguments.instance, self.arguments.cushion_slots)
 
     @property
     def at_periods(self) -> tuple[str, ...]:
@@ -227,8 +224,8 @@ class _StretchSearch:
                 instance=self._stretched(part, stretch),
                 budget=self.arguments.budget.child(budget.fraction(_SOLVE_SHARE).remaining),
                 callback=is_enough,
+                goal=Goal(self.at_periods),
             ),
-            make_goal(self.at_periods),
             self.original,
         )
         if solved.stop is StopReason.INTERRUPTED:
@@ -242,7 +239,7 @@ class _StretchSearch:
 
     def _stretched(self, part: Instance, stretch: Mapping[str, int]) -> Instance:
         """Return a part at some periods, bursts extended by the reserve."""
-        return extend_bursts(stretched(part, stretch), self.reserve)
+        return extend_bursts(stretched(part, stretch), self.arguments.cushion_slots)
 
     def _low(self, price: Fraction, bound: Fraction | None = None) -> Values:
         """Return lower bounds of the values, given the price of stretches and one of the first."""

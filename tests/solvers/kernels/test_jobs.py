@@ -18,7 +18,6 @@ from metronome_opt.solvers.kernels.compiled_instance import (
 from metronome_opt.solvers.kernels.jobs import (
     best_offset,
     contention,
-    descend,
     put_job,
     put_use,
     score_job,
@@ -67,22 +66,6 @@ def test_marginal_costs_match_evaluate(case: Assigned) -> None:
             with_job = contention_at(instance, {**offsets, each.name: offset})
             assert compiled.fraction(int(cost[offset]), index) == with_job - without
         put_job(state, index, offsets[each.name], 1)
-
-
-@given(assigned(VARIED))
-@examples(60)
-def test_descent_improves_and_stays_consistent(case: Assigned) -> None:
-    instance, offsets = case
-    compiled = compile_instance(instance)
-    chosen = np.array(list(offsets.values()), dtype=np.int64)
-    state = state_of(compiled, chosen)
-    order = np.arange(len(instance.jobs), dtype=np.int64)
-    values = [contention(compiled, state)]
-    while descend(state, chosen, order):
-        values.append(contention(compiled, state))
-    assert values == sorted(values, reverse=True)
-    assert len(set(values)) == len(values)
-    assert np.array_equal(state.demand, state_of(compiled, chosen).demand)
 
 
 @pytest.mark.parametrize("start", [0, 5, 11])

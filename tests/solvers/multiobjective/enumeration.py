@@ -73,6 +73,18 @@ def stretchable(draw: st.DrawFn) -> Instance:
     )
 
 
+def two_blocks() -> Instance:
+    """Return two links that one job shares, each with a conflict of priority and lateness."""
+    return network(
+        job("a", 4, (0, 2, 51), weight=100),
+        job("b", 4, (0, 2, 51), weight=100, links={"link": 1, "other": 1}),
+        job("c", 4, (0, 2, 100), weight=30),
+        job("d", 4, (0, 2, 60), weight=3, links={"other": 1}),
+        job("e", 4, (0, 3, 80), weight=1, links={"other": 1}),
+        other=100,
+    )
+
+
 def every(instance: Instance, cushion_slots: int = 0) -> list[Objectives]:
     """Return the objectives of every schedule, at every stretch that jobs are allowed."""
     names = [each.name for each in instance.jobs]

@@ -22,7 +22,7 @@ from metronome_opt.solvers.multiobjective.nondominated import Nondominated
 from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, HARMLESS, job, network
-from tests.solvers.multiobjective.enumeration import costs, final
+from tests.solvers.multiobjective.enumeration import costs, final, two_blocks
 
 ALL_LEVELS = ["contention", "latency", "wait", "moves", "cushion"]
 
@@ -84,19 +84,8 @@ def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) ->
     assert result.stop_reason is StopReason.TIME_LIMIT
 
 
-@pytest.mark.parametrize("names", [["contention", "wait"], ["wait", "latency"]])
-def test_front_keeps_points_wherever_search_stops(
-    names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Once, it went on to branch when stopped within the elimination, with nothing to branch on.
-    both = {"link": 1, "other": 1}
-    crowd = network(
-        job("a", 2, (0, 1, 60), links=both),
-        job("b", 2, (0, 1, 60)),
-        job("c", 2, (0, 1, 60), links={"other": 1}),
-        job("d", 2, (0, 1, 60), links=both),
-        other=100,
-    )
+def test_front_keeps_points_wherever_search_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = two_blocks()
     left = 0
 
     def stopped(_: Nondominated) -> bool:
@@ -107,10 +96,10 @@ def test_front_keeps_points_wherever_search_stops(
     monkeypatch.setattr(Nondominated, "_stopped", property(stopped))
     for looks in itertools.count():
         left = looks
-        front = pareto(crowd, names, workers=1)
+        front = pareto(crowd, workers=1)
         assert front.points
         assert all(verify_schedule(crowd, point) == () for point in front.points)
         assert front.complete == (left >= 0)
         if front.complete:
             break
-    assert looks > 5
+    assert looks > 1

@@ -20,11 +20,11 @@ from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
 from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
-from tests.builders import HARD, job, network, tangle
-from tests.solvers.multiobjective.enumeration import contested, cost, every, front
+from tests.builders import HARD, tangle
+from tests.solvers.multiobjective.enumeration import contested, cost, every, front, two_blocks
 from tests.tiers import examples
 
-TWO = st.permutations(("contention", "latency", "wait", "moves")).map(lambda names: names[:2])
+TWO = st.permutations(("contention", "latency"))
 
 
 def points(found: Front) -> list[tuple[Fraction | int, ...]]:
@@ -73,32 +73,16 @@ def test_front_with_reserve_is_that_of_longer_bursts(
 # ------------------------------------------------------------------ parts
 
 
-def two_blocks() -> Instance:
-    """Return two links that one job shares, each with a conflict of priority and lateness."""
-    return network(
-        job("a", 4, (0, 2, 51), weight=100),
-        job("b", 4, (0, 2, 51), weight=100, links={"link": 1, "other": 1}),
-        job("c", 4, (0, 2, 100), weight=30),
-        job("d", 4, (0, 2, 60), weight=3, links={"other": 1}),
-        job("e", 4, (0, 3, 80), weight=1, links={"other": 1}),
-        other=100,
-    )
-
-
-@pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
-def test_front_of_blocks_that_share_a_job(names: list[str]) -> None:
+def test_front_of_blocks_that_share_a_job() -> None:
     instance = two_blocks()
-    found = pareto(instance, names, workers=1)
+    found = pareto(instance, workers=1)
     assert found.complete
-    assert points(found) == front(every(instance), names)
+    assert points(found) == front(every(instance), ["contention", "latency"])
     assert is_sound(found)
 
 
-@pytest.mark.parametrize("names", [["contention", "latency"], ["contention", "moves"]])
-def test_one_point_needs_no_search_between_ends(
-    names: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # With one weight contention and latency are proportional; no job has an offset to leave.
+def test_one_point_needs_no_search_between_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With one weight contention and latency are proportional.
     drawn = tangle(4, 2, 3, periods=(20, 30), lengths=(9, 12))
     instance = drawn.replace(
         jobs=tuple(each.model_copy(update={"weight": 1}) for each in drawn.jobs)
@@ -107,7 +91,7 @@ def test_one_point_needs_no_search_between_ends(
     assert best.status is Status.OPTIMAL
     assert best.value
     monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
-    found = pareto(instance, names, workers=1, time_limit=None)
+    found = pareto(instance, workers=1, time_limit=None)
     assert found.complete
     assert [point.objectives["contention"] for point in found.points] == [best.value]
 
@@ -129,22 +113,13 @@ def test_front_cut_short_is_not_complete() -> None:
 
 
 def test_front_callback_is_notified_of_every_part() -> None:
-    instance = network(
-        *(
-            job(name, 4, (0, 2, 60), links={link: 1})
-            for link in ("link", "b", "c")
-            for name in (f"{link}-1", f"{link}-2")
-        ),
-        b=100,
-        c=100,
-    )
+    instance = two_blocks()
     events: list[FrontEvent] = []
-    whole = pareto(instance, ["contention", "wait"], workers=1, callback=events.append)
-    assert [(event.done, event.parts) for event in events] == [(1, 3), (2, 3), (3, 3)]
-    # Contention 20 (both wait 0), 10 (1 slot) and 0 (2 slots) in each part.
-    assert [event.points for event in events] == [3, 6, 9]
-    assert points(whole) == [(Fraction(10 * n, 2), Fraction(6 - n)) for n in range(7)]
-    ended = pareto(instance, ["contention", "wait"], workers=1, callback=lambda _: True)
+    whole = pareto(instance, workers=1, callback=events.append)
+    assert [(event.done, event.parts) for event in events] == [(1, 2), (2, 2)]
+    assert events[0].points < events[1].points
+    assert whole.complete
+    ended = pareto(instance, workers=1, callback=lambda _: True)
     assert not ended.complete
     assert is_sound(ended)
 
@@ -153,7 +128,7 @@ def test_ctrl_c_keeps_points() -> None:
     began = time.monotonic()
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    found = pareto(HARD, ["contention", "wait"], time_limit=100, workers=1)
+    found = pareto(HARD, time_limit=100, workers=1)
     timer.join()
     assert found.stop is StopReason.INTERRUPTED
     assert not found.complete
