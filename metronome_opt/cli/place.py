@@ -1,9 +1,10 @@
-"""``metronome place``: find a place for a job in a cluster whose state is kept in a folder."""
+"""``metronome place``: find a place for a job in a cluster whose state is kept in a file."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,8 +87,6 @@ def place(
 
     What is reserved is on the disk in STATE before it is printed.
     """
-    from metronome_opt.kubernetes.state.store import Store
-
     changes = _changes_of(down or (), up or (), capacity or ())
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
@@ -97,31 +96,44 @@ def place(
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
         _read_gang(new, state, job, remove, changes)  # faults are raised before STATE is made
-    with Store(state) if new is None else Store.keep(state, new) as store:
-        before = store.state.sequence
-        gang = _read_gang(store.state, state, job, remove, changes)
+    is_read = dry_run or not (cluster or job or changes or remove or take)
+    with _opened(state, new, is_read=is_read) as current:
+        before = current.sequence
+        gang = _read_gang(current, state, job, remove, changes)
         for change in changes:
-            typer.echo(_apply(store.state, change), err=True)
+            typer.echo(_apply(current, change), err=True)
         if gang is None:
             placed = True
             if take is not None:
-                _take(store.state, take)
+                _take(current, take)
             if remove is not None:
-                _remove(store.state, remove)
-            _print_state(store.state, as_json=as_json)
+                _remove(current, remove)
+            _print_state(current, as_json=as_json)
             if plot is not None:
-                _draw_racks(store.state, plot)
+                _draw_racks(current, plot)
         else:
             placed = _place(
-                store.state, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
+                current, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
             )
-        is_changed = new is not None or store.state.sequence > before
+        is_changed = new is not None or current.sequence > before
         options.wrote(state if is_changed else None)
         if output is not None:
-            _write_scenario(store.state, output)
+            _write_scenario(current, output)
         if claims is not None:
-            export_state(store.state, claims)
+            export_state(current, claims)
     return 0 if placed else 1
+
+
+@contextmanager
+def _opened(path: Path, new: ClusterState | None, *, is_read: bool) -> Iterator[ClusterState]:
+    """Open the state in a file, or make it; one that is only read may have a writer."""
+    from metronome_opt.kubernetes.state.store import Store, read_cluster_state
+
+    if is_read:
+        yield read_cluster_state(path)
+        return
+    with Store(path) if new is None else Store.keep(path, new) as store:
+        yield store.state
 
 
 def _check_alone(
@@ -163,7 +175,9 @@ def _changes_of(down: Iterable[str], up: Iterable[str], capacity: Iterable[str])
 
 def _apply(state: ClusterState, change: Change) -> str:
     """Apply a change, and return in one line what it is and which jobs it concerns."""
-    if change.event == "capacity":
+    from metronome_opt.kubernetes.state.records import CapacityChanged
+
+    if isinstance(change, CapacityChanged):
         state.set_capacity(change.link, change.capacity)
         jobs = [job for job in state.claims if change.link in state.flows(job)]
         what = f"{change.link} carries {change.capacity:,} Mbit/s"
@@ -175,7 +189,7 @@ def _apply(state: ClusterState, change: Change) -> str:
 
 
 def _read_gang(
-    state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
+    state: ClusterState, path: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job that asks for a place, if one does; refuse what cannot be done."""
     from metronome_opt.kubernetes.state.records import read_request
@@ -183,7 +197,7 @@ def _read_gang(
     for change in changes:
         state.check(change)
     if remove is not None and remove not in state.claims:
-        raise InputError(f"--remove: {folder} has no job {quote(remove)}")
+        raise InputError(f"--remove: {path} has no job {quote(remove)}")
     if job is None:
         return None
     gang = read_request(job, state.cluster)

@@ -151,17 +151,9 @@ def parse_record(
 T = TypeVar("T")
 
 
-def read_document_as(
-    path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
-) -> T:
-    """Apply `make` to the document in a file; its errors get the file's name.
-
-    Parameters
-    ----------
-    max_bytes
-        As in `read_document`.
-    """
-    document = read_document(path, max_bytes=max_bytes)
+def read_document_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T:
+    """Apply `make` to the document in a file; its errors get the file's name."""
+    document = read_document(path)
     with error_context(path):
         return make(document)
 

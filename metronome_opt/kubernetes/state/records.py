@@ -267,28 +267,24 @@ class Reservation(Record):
 class Reserved(Record):
     """All claims of a job came into force."""
 
-    event: Literal["reserve"] = "reserve"
     claim: Reservation
 
 
 class Unreserved(Record):
     """A job gave back all that it had."""
 
-    event: Literal["unreserve"] = "unreserve"
     job: Name
 
 
 class Revised(Record):
     """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
 
-    event: Literal["revise"] = "revise"
     claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
 
 
 class CapacityChanged(Record):
     """A link carries more or less than before, in Mbit/s; 0 if it failed."""
 
-    event: Literal["capacity"] = "capacity"
     link: Name
     capacity: NonNegative
 
@@ -296,14 +292,11 @@ class CapacityChanged(Record):
 class NodeChanged(Record):
     """A node takes no more tasks, or does again; its jobs stay."""
 
-    event: Literal["node"] = "node"
     node: Name
     up: bool
 
 
-StateEvent = Annotated[
-    Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
-]
+StateEvent = Reserved | Unreserved | Revised | CapacityChanged | NodeChanged
 """Anything that changes a cluster."""
 
 

@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import at_place
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import read_cluster_state
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_file import ClusterSpec
@@ -24,32 +24,31 @@ from metronome_opt.scenario.verification import verify_placed
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
 
 
-def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
-    """Read the state of a cluster as a scenario; errors name the folder.
+def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
+    """Read the state of a cluster as a scenario; errors name the file.
 
     Parameters
     ----------
     places
         Of jobs that a schedule moves; if there is no room for them they stay where they are.
     """
-    with Store(folder) as store:
-        state = store.state
+    state = read_cluster_state(path)
     with suppress(InputError):
         state = apply_migrations(state, places or {})
-    with error_context(folder):
+    with error_context(path):
         return scenario_of(state)
 
 
-def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
-    """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
-    with Store(folder) as store:
-        moves = decide_moves(store.state, cost_s, now_s)
-        there = apply_migrations(
-            store.state,
-            {move.job: move.after.nodes for move in moves},
-            {move.job: move.after.paths for move in moves},
-        )
-    with error_context(folder):
+def read_moved(path: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
+    """Read a state as a scenario with jobs moved by `decide_moves`, and return the moves."""
+    state = read_cluster_state(path)
+    moves = decide_moves(state, cost_s, now_s)
+    there = apply_migrations(
+        state,
+        {move.job: move.after.nodes for move in moves},
+        {move.job: move.after.paths for move in moves},
+    )
+    with error_context(path):
         return scenario_of(there), moves
 
 

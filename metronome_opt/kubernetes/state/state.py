@@ -44,7 +44,7 @@ class ClusterState:
     Attributes
     ----------
     note
-        Called with each event before it is applied: a journal, say.
+        Called with an event before it is applied, by a `Store`, say.
     claims, crossed
         In force, by job; and how many tasks of each job cross which link, by index of the link.
     sequence
@@ -216,7 +216,7 @@ class ClusterState:
         try:  # records are validated when they are made, but not when copied with changes
             type(event).model_validate(event.model_dump(warnings=False))
         except ValidationError as error:
-            raise InputError(f"{event.event}: {explain(error)}") from None
+            raise InputError(explain(error)) from None
         match event:
             case Reserved(claim=claim):
                 self._check_new(claim)
