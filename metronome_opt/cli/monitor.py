@@ -125,7 +125,7 @@ class _Watch:
         from metronome_opt.kubernetes.state.store import read_cluster_state
 
         state = read_cluster_state(self.state)
-        if state.claims:
+        if state.reservations:
             export_state(state, self.claims)
         self.exported = True
 

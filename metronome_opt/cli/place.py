@@ -179,7 +179,7 @@ def _apply(state: ClusterState, change: Change) -> str:
 
     if isinstance(change, CapacityChanged):
         state.set_capacity(change.link, change.capacity)
-        jobs = [job for job in state.claims if change.link in state.flows(job)]
+        jobs = [job for job in state.reservations if change.link in state.flows(job)]
         what = f"{change.link} carries {change.capacity:,} Mbit/s"
     else:
         state.set_node(change.node, up=change.up)
@@ -196,12 +196,12 @@ def _read_gang(
 
     for change in changes:
         state.check(change)
-    if remove is not None and remove not in state.claims:
+    if remove is not None and remove not in state.reservations:
         raise InputError(f"--remove: {path} has no job {quote(remove)}")
     if job is None:
         return None
     gang = read_request(job, state.cluster)
-    if gang.name in state.claims and gang.name != remove:
+    if gang.name in state.reservations and gang.name != remove:
         raise InputError(
             f"{job}: name: {quote(gang.name)} runs already; remove it with --remove, or rename it"
         )
@@ -235,7 +235,7 @@ def _place(
     if not dry_run:
         if remove is not None:
             _remove(state, remove)
-        state.reserve(decision.claim)
+        state.reserve(decision.reservation)
     if as_json:
         options.print_json(_document(left, decision, reserved=not dry_run))
     else:
@@ -252,7 +252,7 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
     from metronome_opt.plot import plot_placements, save_figure
 
     name, without = decision.asked.name, iterations_ms(state)
-    claims = {**state.claims, name: decision.claim}
+    claims = {**state.reservations, name: decision.reservation}
     changed = {job: after for job, _, after in decision.affected(state)}
     times = {
         f"without {name}": {**without, name: decision.alone_ms},
@@ -269,7 +269,7 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
 
     from metronome_opt.plot import plot_tree, save_figure
 
-    claims = state.claims.values()
+    claims = state.reservations.values()
     jobs = {
         claim.job: {node: n * claim.gang.each.gpus for node, n in Counter(claim.nodes).items()}
         for claim in claims
@@ -297,7 +297,7 @@ def _remove(state: ClusterState, job: str) -> None:
 def _document(
     state: ClusterState, decision: PlacementDecision, *, reserved: bool
 ) -> dict[str, Any]:
-    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    claim, slot_ms = decision.reservation, state.cluster.slot_ms
     return {
         "job": claim.job,
         "placed": True,
@@ -325,7 +325,7 @@ def _document(
 def _print_place(state: ClusterState, decision: PlacementDecision, *, reserved: bool) -> None:
     from metronome_opt.output.tables import on_nodes, spines_text
 
-    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    claim, slot_ms = decision.reservation, state.cluster.slot_ms
     typer.echo(
         f"{claim.job}: {'placed' if reserved else 'would be placed'} on {on_nodes(claim.nodes)}; "
         f"{pluralise(decision.placement.racks, 'rack')}"
@@ -413,7 +413,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
     from metronome_opt.kubernetes import export_claims
     from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 
-    if not state.claims:
+    if not state.reservations:
         options.note(f"no claims are in force; {folder} stays as it is")
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)

@@ -76,7 +76,7 @@ def test_jobs_that_fit_run_as_if_alone_though_the_controller_is_killed(tmp_path:
             assert [phases[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
             check_placed(running, "b", "c")
     state = read_cluster_state(folder / "state")
-    assert set(state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/c"}
+    assert set(state.reservations) == {f"{NAMESPACE}/b", f"{NAMESPACE}/c"}
     found = table({"with": folder})
     assert "".join(found.index.get_level_values("job")) == "ababcbc"
     if lateness(folder)[1] < LATE_MS:

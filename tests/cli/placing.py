@@ -74,8 +74,8 @@ class Folder:
         return main(["place", str(self.state), *given])
 
     def offsets(self) -> dict[str, int]:
-        claims = read_cluster_state(self.state).claims
-        return {name: claim.offset for name, claim in claims.items()}
+        reservations = read_cluster_state(self.state).reservations
+        return {name: held.offset for name, held in reservations.items()}
 
     def content(self) -> bytes:
         return self.state.read_bytes()

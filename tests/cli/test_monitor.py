@@ -46,7 +46,7 @@ def count(monkeypatch: pytest.MonkeyPatch, jobs: Mapping[str, float], iterations
 
 
 def kept(state: Path) -> Mapping[str, Reservation]:
-    return read_cluster_state(state).claims
+    return read_cluster_state(state).reservations
 
 
 def test_monitor_corrects_measured_claims(

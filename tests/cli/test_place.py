@@ -93,7 +93,7 @@ def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys:
     assert folder.place("--up", "node-00") == 0
     state = read_cluster_state(folder.state)
     assert state.up.all()
-    assert state.room("node-01") == 30_000
+    assert state.capacities["node-01"] == 30_000
 
 
 # ------------------------------------------------------------------ a job

@@ -1,4 +1,4 @@
-"""Gangs, claims and events of a cluster: a record each.
+"""Gangs, reservations and events of a cluster: a record each.
 
 The tasks of a gang are all alike, and so is the traffic of each.
 """
@@ -265,9 +265,9 @@ class Reservation(Record):
 
 
 class Reserved(Record):
-    """All claims of a job came into force."""
+    """All reservations of a job came into force."""
 
-    claim: Reservation
+    reservation: Reservation
 
 
 class Unreserved(Record):
@@ -277,9 +277,9 @@ class Unreserved(Record):
 
 
 class Revised(Record):
-    """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
+    """Running jobs changed reservations, all at once: their offsets, say, or their nodes."""
 
-    claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
+    reservations: Annotated[tuple[Reservation, ...], Field(strict=False)]
 
 
 class CapacityChanged(Record):

@@ -112,19 +112,19 @@ class Store:
     def change_cluster(self, cluster: ClusterSpec) -> bool:
         """Go on with other nodes and links; return whether anything differs.
 
-        All claims stay in force, and so does what is known of nodes and links that are kept.
+        All reservations stay in force, and so does what is known of nodes and links that are kept.
 
         Raises
         ------
         InputError
-            If a claim does not fit; everything is as before.
+            If a reservation does not fit; everything is as before.
         """
         before = self.state.cluster
         cluster = cluster.model_copy(update={"name": before.name})
         if cluster == before:
             return False
         where = f"{self._path}: the changed cluster does not fit the jobs there"
-        if self.state.claims and cluster.slot_ms != before.slot_ms:
+        if self.state.reservations and cluster.slot_ms != before.slot_ms:
             raise InputError(f"{where}: slot_ms: {cluster.slot_ms}, and {before.slot_ms} until now")
         was = snapshot_of(self.state)
         links = {link.name for link in cluster.links}
@@ -164,15 +164,18 @@ class Store:
     def _note(self, event: StateEvent) -> None:
         with self._transaction() as database:
             match event:
-                case Reserved(claim=claim):
-                    row: tuple[object, ...] = claim.job, claim.model_dump_json()
+                case Reserved(reservation=reservation):
+                    row: tuple[object, ...] = reservation.job, reservation.model_dump_json()
                     database.execute("INSERT INTO reservations VALUES (?, ?)", row)
                 case Unreserved(job=job):
                     database.execute("DELETE FROM reservations WHERE job = ?", (job,))
-                case Revised(claims=claims):
+                case Revised(reservations=reservations):
                     database.executemany(
                         "UPDATE reservations SET reservation = ? WHERE job = ?",
-                        [(claim.model_dump_json(), claim.job) for claim in claims],
+                        [
+                            (reservation.model_dump_json(), reservation.job)
+                            for reservation in reservations
+                        ],
                     )
                 case CapacityChanged(link=link, capacity=capacity):
                     row = link, capacity
@@ -247,7 +250,9 @@ def _write(database: sqlite3.Connection, state: ClusterState) -> None:
         database.execute(f"DELETE FROM {table}")  # noqa: S608
     cluster = snapshot.format, snapshot.cluster.model_dump_json(), snapshot.sequence
     database.execute("INSERT INTO cluster VALUES (?, ?, ?)", cluster)
-    reservations = ((claim.job, claim.model_dump_json()) for claim in snapshot.claims)
+    reservations = (
+        (reservation.job, reservation.model_dump_json()) for reservation in snapshot.claims
+    )
     database.executemany("INSERT INTO reservations VALUES (?, ?)", reservations)
     database.executemany("INSERT INTO capacities VALUES (?, ?)", snapshot.capacities.items())
     database.executemany("INSERT INTO down VALUES (?)", ((node,) for node in snapshot.down))

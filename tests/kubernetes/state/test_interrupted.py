@@ -65,8 +65,8 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def shifted(claim: Reservation) -> Reservation:
-    return claim.model_copy(update={"offset": 0})
+def shifted(reservation: Reservation) -> Reservation:
+    return reservation.model_copy(update={"offset": 0})
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def test_a_state_is_there_again_when_it_is_opened(kept: Path) -> None:
         assert differences(store.state, usual()) == []
         store.state.unreserve("a")
     state = read_cluster_state(kept)
-    assert (list(state.claims), state.sequence) == (["b"], 5)
+    assert (list(state.reservations), state.sequence) == (["b"], 5)
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
 
 
@@ -175,7 +175,7 @@ def test_a_full_disk_refuses_events_and_nothing_else(kept: Path) -> None:
         assert differences(store.state, usual()) == []
         assert kept.read_bytes() == before
         assert store.state.unreserve("a")
-    assert list(read_cluster_state(kept).claims) == ["b"]
+    assert list(read_cluster_state(kept).reservations) == ["b"]
 
 
 # ------------------------------------------------------------------ another cluster
@@ -189,7 +189,7 @@ def test_a_changed_cluster_keeps_its_jobs(kept: Path) -> None:
         store.state.unreserve("b")
     state = read_cluster_state(kept)
     assert state.cluster == larger
-    assert list(state.claims) == ["a"]
+    assert list(state.reservations) == ["a"]
     assert state.free[:, 0].tolist() == [3, 3, 4, 4, 4]
     assert state.capacity[state.link_index("up-1")] == 40
     assert state.up.tolist() == [True, True, True, False, True]
