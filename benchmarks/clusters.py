@@ -62,8 +62,8 @@ def make_cluster(
     )
 
 
-def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:
-    """Draw a cluster of 8 GPUs a node and 32 nodes a rack with claims in force.
+def large_state(nodes: int, reservations: int, seed: int = 0) -> ClusterState:
+    """Draw a cluster of 8 GPUs a node and 32 nodes a rack with reservations in force.
 
     Interfaces of 100 Gbit/s, uplinks of a quarter of what a rack can send. Jobs of two to eight
     tasks, most of them small, so that 10,000 of them have 84 % of the GPUs of 5,000 nodes; on
@@ -79,7 +79,7 @@ def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:
         sizes, gpus=8, interface=100_000, uplink=800_000, hyperperiod=LARGE_HYPERPERIOD
     )
     state = ClusterState(spec)
-    for index in range(claims):
+    for index in range(reservations):
         gang = large_gang(
             f"job-{index}",
             draw.choice((2, 2, 2, 2, 3, 4, 4, 8)),
@@ -91,8 +91,8 @@ def large_state(nodes: int, claims: int, seed: int = 0) -> ClusterState:
         )
         homes = _neighbours(draw, state, gang.tasks)
         offset = draw.randrange(gang.period)
-        claim = Reservation(gang=gang, nodes=tuple(homes), offset=offset, started=0)
-        state.take(claim)
+        reservation = Reservation(gang=gang, nodes=tuple(homes), offset=offset, started=0)
+        state.take(reservation)
     return state
 
 

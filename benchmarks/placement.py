@@ -14,8 +14,8 @@ from metronome_opt.kubernetes.state.placement import PlacementDecision, place_jo
 @benchmark("How long does placing take in a cluster of 1,024 nodes with 500 jobs?")
 def placement_speed(small: bool) -> Iterator[Figure]:
     """Place gangs of 16 to 256 tasks; what pairs of jobs cost each other is known."""
-    nodes, claims, repeats = (100, 200, 1) if small else (1024, 500, 5)
-    state = large_state(nodes, claims)
+    nodes, reservations, repeats = (100, 200, 1) if small else (1024, 500, 5)
+    state = large_state(nodes, reservations)
     gangs = (16, 25_000, 0.3), (16, 90_000, 0.8), (64, 25_000, 0.3), (256, 25_000, 0.3)
     for tasks, rate, duty in gangs:
         asked = large_gang("new", tasks, rate=rate, duty=duty, weight=2)

@@ -63,7 +63,7 @@ def test_the_cluster_s_python_runs(
     (placed,) = capsys.readouterr().out.splitlines()
     assert placed.count("node-") == 8
     with Store(tmp_path / "state") as store:
-        assert list(store.state.claims) == ["vgg19-a"]
+        assert list(store.state.reservations) == ["vgg19-a"]
 
 
 def test_the_cluster_shown_is_one(tmp_path: Path) -> None:

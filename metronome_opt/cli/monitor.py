@@ -48,10 +48,10 @@ def monitor(
     """
     from metronome_opt.kubernetes.profiles.prometheus import Prometheus
     from metronome_opt.kubernetes.state.monitor import Monitor
-    from metronome_opt.kubernetes.state.store import Store
+    from metronome_opt.kubernetes.state.store import read_cluster_state
 
     options.check_outputs(claims=claims)
-    Store.check(state)  # rather than at each check
+    read_cluster_state(state)  # a fault ends the command, and not a check only
     read = Prometheus(prometheus, timeout_s=max(5.0, interval)).read
     if not (once or dry_run):
         watch = _Watch(state, Monitor(read, check_s=interval), claims, as_json=as_json)
@@ -67,7 +67,7 @@ def monitor(
 
 @dataclass
 class _Watch:
-    """Checks of a state folder, which is free for others while a decision is made."""
+    """Checks of a state, which others may change while a decision is made."""
 
     state: Path
     monitor: Monitor
@@ -81,7 +81,7 @@ class _Watch:
             while True:
                 try:
                     self.check(self.monitor.next)
-                except MetronomeError as error:  # another process may hold the folder for a while
+                except MetronomeError as error:  # another process may write it for a while
                     typer.echo(f"metronome: {error}", err=True)
                 time.sleep(interval_s)
         except KeyboardInterrupt:
@@ -95,11 +95,10 @@ class _Watch:
     ) -> SlotDecision | None:
         """Review the slots of a state and apply the decision; return it."""
         from metronome_opt.kubernetes.state.monitor import ReviewOutcome, SlotReview
-        from metronome_opt.kubernetes.state.store import Store
+        from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 
         self._export()
-        with Store(self.state) as store:
-            done = ask(store.state)
+        done = ask(read_cluster_state(self.state))
         answer = None
         if isinstance(done, SlotReview):
             question, answer = done, self.monitor.answer(done)
@@ -123,11 +122,11 @@ class _Watch:
         if self.claims is None or self.exported:
             return
         from metronome_opt.cli.place import export_state
-        from metronome_opt.kubernetes.state.store import Store
+        from metronome_opt.kubernetes.state.store import read_cluster_state
 
-        with Store(self.state) as store:
-            if store.state.claims:
-                export_state(store.state, self.claims)
+        state = read_cluster_state(self.state)
+        if state.reservations:
+            export_state(state, self.claims)
         self.exported = True
 
     def report(

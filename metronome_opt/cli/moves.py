@@ -11,6 +11,7 @@ import typer
 
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.errors import InputError
+from metronome_opt.files.documents import is_database
 from metronome_opt.kubernetes.state.scenario import read_moved
 from metronome_opt.output.tables import format_nodes
 from metronome_opt.scenario import Scenario
@@ -25,13 +26,11 @@ class Moves:
     cost_s: float
 
     @classmethod
-    def read(cls, folder: Path, cost_s: float) -> Moves:
+    def read(cls, path: Path, cost_s: float) -> Moves:
         """Read the state of a cluster, and choose the migrations that pay."""
-        if not folder.is_dir():
-            raise InputError(
-                f"--migration-cost: {folder} is no folder of a cluster's state; leave it out"
-            )
-        return cls(*read_moved(folder, cost_s, time.time()), cost_s)
+        if not is_database(path):
+            raise InputError(f"--migration-cost: {path} is no state of a cluster; leave it out")
+        return cls(*read_moved(path, cost_s, time.time()), cost_s)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the migrations as JSON."""

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from metronome_opt.scenario.placed_instance import PlacedInstance
 
 FILE = (
-    "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the folder of a "
+    "An instance or a scenario, JSON or YAML, the name of a shipped scenario, or the file of a "
     "cluster's state."
 )
 Problem = Annotated[Path, typer.Argument(metavar="FILE", help=FILE)]
 InstanceFile = Annotated[Path, typer.Argument(metavar="INSTANCE", help=FILE)]
 ScheduleFile = Annotated[Path, typer.Argument(metavar="SCHEDULE", help="A schedule file.")]
 State = Annotated[
-    Path, typer.Argument(metavar="STATE", help="Folder that holds the state of a cluster.")
+    Path, typer.Argument(metavar="STATE", help="File that holds the state of a cluster.")
 ]
 ScheduleOutput = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the schedule here (JSON).")
@@ -129,7 +129,9 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
 
     Jobs of a state are where a schedule moves them.
     """
-    if path.is_dir():
+    from metronome_opt.files.documents import is_database
+
+    if is_database(path):
         from metronome_opt.kubernetes.state.scenario import read_state
 
         return read_state(path, None if schedule is None else schedule.places)

@@ -1,9 +1,10 @@
-"""``metronome place``: place a job in a cluster whose state is kept in a folder."""
+"""``metronome place``: place a job in a cluster whose state is kept in a file."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,8 +85,6 @@ def place(
 
     A reservation is on the disk in STATE before it is printed.
     """
-    from metronome_opt.kubernetes.state.store import Store
-
     changes = _changes_of(cordon or (), uncordon or (), link_capacity or ())
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
@@ -97,31 +96,44 @@ def place(
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
         _read_gang(new, state, job, remove, changes)  # faults are raised before STATE is made
-    with Store(state) if new is None else Store.keep(state, new) as store:
-        before = store.state.sequence
-        gang = _read_gang(store.state, state, job, remove, changes)
+    is_read = dry_run or not (cluster or job or changes or remove or apply_schedule)
+    with _opened(state, new, is_read=is_read) as current:
+        before = current.sequence
+        gang = _read_gang(current, state, job, remove, changes)
         for change in changes:
-            typer.echo(_apply_change(store.state, change), err=True)
+            typer.echo(_apply_change(current, change), err=True)
         if gang is None:
             placed = True
             if apply_schedule is not None:
-                _apply_schedule(store.state, apply_schedule)
+                _apply_schedule(current, apply_schedule)
             if remove is not None:
-                _remove(store.state, remove)
-            _print_state(store.state, as_json=as_json)
+                _remove(current, remove)
+            _print_state(current, as_json=as_json)
             if plot is not None:
-                _draw_racks(store.state, plot)
+                _draw_racks(current, plot)
         else:
             placed = _place(
-                store.state, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
+                current, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
             )
-        is_changed = new is not None or store.state.sequence > before
+        is_changed = new is not None or current.sequence > before
         options.wrote(state if is_changed else None)
         if output is not None:
-            _write_scenario(store.state, output)
+            _write_scenario(current, output)
         if claims is not None:
-            export_state(store.state, claims)
+            export_state(current, claims)
     return 0 if placed else 1
+
+
+@contextmanager
+def _opened(path: Path, new: ClusterState | None, *, is_read: bool) -> Iterator[ClusterState]:
+    """Open the state in a file, or make it; one that is only read may have a writer."""
+    from metronome_opt.kubernetes.state.store import Store, read_cluster_state
+
+    if is_read:
+        yield read_cluster_state(path)
+        return
+    with Store(path) if new is None else Store.keep(path, new) as store:
+        yield store.state
 
 
 def _check_alone(
@@ -167,9 +179,11 @@ def _changes_of(
 
 def _apply_change(state: ClusterState, change: Change) -> str:
     """Apply a change, and return a line that states it and the jobs that it concerns."""
-    if change.event == "capacity":
+    from metronome_opt.kubernetes.state.records import CapacityChanged
+
+    if isinstance(change, CapacityChanged):
         state.set_capacity(change.link, change.capacity)
-        jobs = [job for job in state.claims if change.link in state.flows(job)]
+        jobs = [job for job in state.reservations if change.link in state.flows(job)]
         what = f"{change.link} carries {change.capacity:,} Mbit/s"
     else:
         state.set_node(change.node, up=change.up)
@@ -179,19 +193,19 @@ def _apply_change(state: ClusterState, change: Change) -> str:
 
 
 def _read_gang(
-    state: ClusterState, folder: Path, job: Path | None, remove: str | None, changes: list[Change]
+    state: ClusterState, path: Path, job: Path | None, remove: str | None, changes: list[Change]
 ) -> Gang | None:
     """Return the job to place, None if there is none; refuse what cannot be done."""
     from metronome_opt.kubernetes.state.records import read_request
 
     for change in changes:
         state.check(change)
-    if remove is not None and remove not in state.claims:
-        raise InputError(f"--remove: {folder} has no job {quote(remove)}")
+    if remove is not None and remove not in state.reservations:
+        raise InputError(f"--remove: {path} has no job {quote(remove)}")
     if job is None:
         return None
     gang = read_request(job, state.cluster)
-    if gang.name in state.claims and gang.name != remove:
+    if gang.name in state.reservations and gang.name != remove:
         raise InputError(
             f"{job}: name: {quote(gang.name)} runs already; remove it with --remove, or rename it"
         )
@@ -225,7 +239,7 @@ def _place(
     if not dry_run:
         if remove is not None:
             _remove(state, remove)
-        state.reserve(decision.claim)
+        state.reserve(decision.reservation)
     if as_json:
         options.print_json(_document(left, decision, reserved=not dry_run))
     else:
@@ -242,7 +256,7 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
     from metronome_opt.plot import plot_placements, save_figure
 
     name, without = decision.asked.name, iterations_ms(state)
-    claims = {**state.claims, name: decision.claim}
+    claims = {**state.reservations, name: decision.reservation}
     changed = {job: after for job, _, after in decision.affected(state)}
     times = {
         f"without {name}": {**without, name: decision.alone_ms},
@@ -259,7 +273,7 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
 
     from metronome_opt.plot import plot_tree, save_figure
 
-    claims = state.claims.values()
+    claims = state.reservations.values()
     jobs = {
         claim.job: {node: n * claim.gang.each.gpus for node, n in Counter(claim.nodes).items()}
         for claim in claims
@@ -287,7 +301,7 @@ def _remove(state: ClusterState, job: str) -> None:
 def _document(
     state: ClusterState, decision: PlacementDecision, *, reserved: bool
 ) -> dict[str, Any]:
-    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    claim, slot_ms = decision.reservation, state.cluster.slot_ms
     return {
         "job": claim.job,
         "placed": True,
@@ -315,7 +329,7 @@ def _document(
 def _print_place(state: ClusterState, decision: PlacementDecision, *, reserved: bool) -> None:
     from metronome_opt.output.tables import format_nodes, spines_text
 
-    claim, slot_ms = decision.claim, state.cluster.slot_ms
+    claim, slot_ms = decision.reservation, state.cluster.slot_ms
     placed = "placed" if reserved else "would be placed"
     racks = pluralise(decision.placement.racks, "rack")
     typer.echo(f"{claim.job}: {placed} on {format_nodes(claim.nodes)}; {racks}")
@@ -402,7 +416,7 @@ def export_state(state: ClusterState, folder: Path) -> None:
     from metronome_opt.kubernetes import export_claims
     from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 
-    if not state.claims:
+    if not state.reservations:
         options.note(f"no claims are in force; {folder} stays as it is")
         return
     export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)

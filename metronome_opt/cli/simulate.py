@@ -29,7 +29,7 @@ def simulate(
         typer.Argument(
             metavar="SCENARIO",
             help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, or of a shipped study or scenario; or the folder of a cluster's "
+            "benchmarks/studies, or of a shipped study or scenario; or the file of a cluster's "
             "state.",
         ),
     ],
@@ -190,16 +190,18 @@ def simulate(
 
 def _study(wanted: str) -> Study:
     """Return a study by file or by name, or the state of a cluster as one."""
+    from metronome_opt.files.documents import is_database
     from metronome_opt.simulation.study import Study, find_study
 
-    if not (Path(wanted) / "state.json").is_file():  # a folder may have the name of a study
+    if not is_database(wanted):
         return find_study(wanted)
     from metronome_opt.kubernetes.state.scenario import document_of
-    from metronome_opt.kubernetes.state.store import Store
+    from metronome_opt.kubernetes.state.store import read_cluster_state
     from metronome_opt.scenario.scenario_file import Scenario
 
-    with error_context(wanted), Store(wanted) as store:  # a simulation needs no grid of time
-        return Study.of_scenario(Scenario.from_dict(document_of(store.state)))
+    state = read_cluster_state(wanted)
+    with error_context(wanted):  # a simulation needs no grid of time
+        return Study.of_scenario(Scenario.from_dict(document_of(state)))
 
 
 def _policies(study: Study, typed: Sequence[str] | None) -> Sequence[str]:

@@ -10,7 +10,7 @@ import typer
 
 from metronome_opt.cli import options
 from metronome_opt.errors import InputError, pluralise, quote
-from metronome_opt.files.documents import read_document
+from metronome_opt.files.documents import is_database, read_document
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, read_job
 from metronome_opt.kubernetes.state.views import STATE_FORMAT
 from metronome_opt.problem.instance import INSTANCE_FORMAT
@@ -28,7 +28,7 @@ def validate(
         typer.Argument(
             metavar="FILE",
             help="A scenario, cluster, job, instance, schedule or workload, JSON or YAML, or the "
-            "folder of a cluster's state.",
+            "file of a cluster's state.",
         ),
     ],
     as_json: options.Json = False,
@@ -38,7 +38,7 @@ def validate(
     A fault is one line that names the location, and the exit status is 2.
     """
     path = locate(file)
-    kind = STATE_FORMAT if path.is_dir() else read_document(path).get("format")
+    kind = STATE_FORMAT if is_database(path) else read_document(path).get("format")
     if kind in (SCENARIO_FORMAT, INSTANCE_FORMAT, STATE_FORMAT):
         problem = options.read_problem(file)
         said = _of_problem(problem)

@@ -27,7 +27,16 @@ MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
 
 
-def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str, Any]:
+def is_database(path: str | Path) -> bool:
+    """Return whether a file is an SQLite database, as that of a cluster's state."""
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
+
+
+def read_document(path: str | Path) -> dict[str, Any]:
     """Read a JSON or YAML file whose top level is a mapping.
 
     Parameters
@@ -35,8 +44,6 @@ def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str
     path
         The file. A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML;
         any other as JSON if it begins with a brace, else as YAML.
-    max_bytes
-        Its maximum size; `MAX_BYTES` if left out, more for files that this package has written.
 
     Raises
     ------
@@ -44,7 +51,7 @@ def read_document(path: str | Path, *, max_bytes: int | None = None) -> dict[str
         If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
         key or is not a mapping.
     """
-    (document,) = _read(Path(path), MAX_BYTES if max_bytes is None else max_bytes)
+    (document,) = _read(Path(path))
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {quote(document)}")
     return document
@@ -57,7 +64,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     `read_document`; messages count documents from 0.
     """
     documents: list[Any] = []
-    for document in _read(Path(path), MAX_BYTES, many=True):
+    for document in _read(Path(path), many=True):
         documents += document if isinstance(document, list) else [document]
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
@@ -65,15 +72,15 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     return [document for document in documents if document is not None]
 
 
-def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+def read_text(path: Path) -> str:
     """Return the text of a file; errors as of `read_document`."""
     try:
         with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
+            raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
-    if len(raw) > max_bytes:
-        raise InputError(f"{path}: larger than {max_bytes} bytes, the maximum")
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES} bytes, the maximum")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -163,9 +170,9 @@ def _temporary_for(path: Path) -> Path:
     return Path(name)
 
 
-def _read(path: Path, max_bytes: int, *, many: bool = False) -> list[Any]:
+def _read(path: Path, *, many: bool = False) -> list[Any]:
     """Return the document in a file, or all of a YAML stream."""
-    text = read_text(path, max_bytes)
+    text = read_text(path)
     is_yaml = path.suffix in {".yaml", ".yml"}
     is_json = path.suffix == ".json" or (not is_yaml and text.lstrip()[:1] == "{")
     with error_context(path):

@@ -11,7 +11,7 @@ import lzma
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import BinaryIO, Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -56,6 +56,16 @@ def dump_line(record: object) -> str:
     return TypeAdapter(type(record)).dump_json(record).decode() + "\n"
 
 
+def lock_file(stream: BinaryIO, path: Path) -> None:
+    """Keep a file from other writers until it is closed; `InputError` if one has it."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(
+            f"{path}: another process is writing it; let it end, or name another place"
+        ) from None
+
+
 class Journal(Generic[R]):
     """A file of records that this process alone appends to, until it is closed.
 
@@ -87,7 +97,7 @@ class Journal(Generic[R]):
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror})") from None
         try:
-            self._lock(path)
+            lock_file(self._stream, path)
             self._stream.seek(0)
             raw = self._stream.read()
             if raw and not resume:
@@ -100,26 +110,10 @@ class Journal(Generic[R]):
             self._stream.close()
             raise
 
-    def _lock(self, path: Path) -> None:
-        try:
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"{path}: another process is writing it; let it end, or name another place"
-            ) from None
-
     @property
     def records(self) -> tuple[R, ...]:
         """Its records, in the order in which they were written."""
         return tuple(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    @property
-    def last(self) -> R | None:
-        """The last record, None if there is none."""
-        return self._records[-1] if self._records else None
 
     def append(self, record: R) -> None:
         """Append a record; when this returns it is on the disk.
@@ -143,19 +137,6 @@ class Journal(Generic[R]):
             raise
         self._records.append(record)
         self._end += length
-
-    def clear(self) -> None:
-        """Remove all records from the file; they are kept elsewhere.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
-        self._end = 0
-        os.ftruncate(self._stream.fileno(), 0)
-        os.fsync(self._stream.fileno())
-        self._records.clear()
 
     def close(self) -> None:
         """Release the file."""

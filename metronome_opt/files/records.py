@@ -157,17 +157,9 @@ def parse_record(
 T = TypeVar("T")
 
 
-def read_document_as(
-    path: str | Path, make: Callable[[dict[str, Any]], T], *, max_bytes: int | None = None
-) -> T:
-    """Apply `make` to the document in a file; its errors name the file.
-
-    Parameters
-    ----------
-    max_bytes
-        As in `read_document`.
-    """
-    document = read_document(path, max_bytes=max_bytes)
+def read_document_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T:
+    """Apply `make` to the document in a file; its errors name the file."""
+    document = read_document(path)
     with error_context(path):
         return make(document)
 

@@ -38,15 +38,15 @@ def _jobs_table(state: ClusterState) -> Table:
     rows = [
         (
             job,
-            str(claim.gang.weight),
-            str(len(claim.nodes)),
-            str(len(set(claim.nodes))),
-            str(len({hosts[node].rack for node in claim.nodes})),
-            f"{claim.period * slot_ms:,}",
-            f"{claim.offset * slot_ms:,}",
-            format_nodes(claim.nodes, MAX_NODES),
+            str(reservation.gang.weight),
+            str(len(reservation.nodes)),
+            str(len(set(reservation.nodes))),
+            str(len({hosts[node].rack for node in reservation.nodes})),
+            f"{reservation.period * slot_ms:,}",
+            f"{reservation.offset * slot_ms:,}",
+            format_nodes(reservation.nodes, MAX_NODES),
         )
-        for job, claim in state.claims.items()
+        for job, reservation in state.reservations.items()
     ]
     counts = ("weight", "tasks", "nodes", "racks")
     headings = ("job", *counts, "period\n(ms)", "offset\n(ms)", "placement")
@@ -55,7 +55,7 @@ def _jobs_table(state: ClusterState) -> Table:
 
 def _links_table(state: ClusterState) -> Table:
     """Return the shared links, by number of jobs, then by demand, descending."""
-    users = Counter(link for job in state.claims for link in state.flows(job))
+    users = Counter(link for job in state.reservations for link in state.flows(job))
     rows = []
     for link, jobs in users.items():
         if jobs > 1:

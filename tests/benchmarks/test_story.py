@@ -17,7 +17,7 @@ from benchmarks.story.servers import lacking
 from benchmarks.testbed.network import missing
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.controller.client import CLAIMS, PODS, listed
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import read_cluster_state
 from tests.kubernetes.cluster.server import wait_for
 
 LATE_MS = 10.0  # whoever woke up later than this was disturbed by something else
@@ -75,8 +75,8 @@ def test_jobs_that_fit_run_as_if_alone_though_the_controller_is_killed(tmp_path:
             phases = running.phases()
             assert [phases[pod] for pod in JOBS["a"].pods] == ["Succeeded", "Succeeded"]
             check_placed(running, "b", "c")
-    with Store(folder / "state") as store:
-        assert set(store.state.claims) == {f"{NAMESPACE}/b", f"{NAMESPACE}/c"}
+    state = read_cluster_state(folder / "state")
+    assert set(state.reservations) == {f"{NAMESPACE}/b", f"{NAMESPACE}/c"}
     found = table({"with": folder})
     assert "".join(found.index.get_level_values("job")) == "ababcbc"
     if lateness(folder)[1] < LATE_MS:

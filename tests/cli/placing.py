@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.__main__ import main
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import read_cluster_state
 
 # Two nodes of two GPUs and 50,000 Mbit/s; the hyperperiod is 300 slots.
 SCENARIO: dict[str, Any] = {
@@ -74,11 +74,11 @@ class Folder:
         return main(["place", str(self.state), *given])
 
     def offsets(self) -> dict[str, int]:
-        with Store(self.state) as store:
-            return {name: claim.offset for name, claim in store.state.claims.items()}
+        reservations = read_cluster_state(self.state).reservations
+        return {name: held.offset for name, held in reservations.items()}
 
-    def content(self) -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in sorted(self.state.iterdir())}
+    def content(self) -> bytes:
+        return self.state.read_bytes()
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -17,7 +17,7 @@ from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.profiles.prometheus import Prometheus
 from metronome_opt.kubernetes.state.records import Reservation
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 from tests.cli.typed import COMMAND, Captured
 from tests.kubernetes.prometheus import fake
 from tests.kubernetes.prometheus.fake import matrix, says
@@ -27,7 +27,7 @@ from tests.running import wait_until
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """Keep a, which is important, and b half a second later, in a folder."""
+    """Keep a, which is important, and b half a second later, in a file."""
     placed = (reservation("a", 0, weight=4), reservation("b", 100))
     with Store.keep(tmp_path / "state", state_of(*placed)):
         return tmp_path / "state"
@@ -45,26 +45,21 @@ def count(monkeypatch: pytest.MonkeyPatch, jobs: Mapping[str, float], iterations
     return "--once --prometheus http://127.0.0.1:1"
 
 
-def kept(state: Path) -> dict[str, Reservation]:
-    with Store(state) as store:
-        return dict(store.state.claims)
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+def kept(state: Path) -> Mapping[str, Reservation]:
+    return read_cluster_state(state).reservations
 
 
 def test_monitor_corrects_measured_claims(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     line = ["monitor", str(state), *count(monkeypatch, {"b": 200.0}).split()]
-    manifests, before = tmp_path / "manifests", content(state)
+    manifests, before = tmp_path / "manifests", state.read_bytes()
     assert main([*line, "--dry-run", "--json"]) == 0
     tried = json.loads(capsys.readouterr().out)
     assert tried["rephased"] == 0
     assert tried["unmeasured"] == {"a": "no bursts were counted by its gates"}
     assert "b: bursts as measured" in tried["reason"]
-    assert content(state) == before
+    assert state.read_bytes() == before
     assert main([*line, "--claims", str(manifests)]) == 0
     printed = capsys.readouterr()
     assert "1 job rephased: b: period without waiting in ms 900 instead of 1,000" in printed.out
@@ -108,7 +103,7 @@ def use_for_a_while(state: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_it_checks_until_interrupted_and_leaves_the_folder_to_others(
+def test_it_checks_until_interrupted_and_leaves_the_state_to_others(
     state: Path, tmp_path: Path
 ) -> None:
     manifests = tmp_path / "manifests"

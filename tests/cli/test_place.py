@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import read_cluster_state
 from tests.cli.placing import LARGE, REST, SCENARIO, Folder, job, lines
 from tests.cli.typed import Captured, error_of, metronome
 from tests.kubernetes.claims.schemas import check_manifests
@@ -70,7 +70,7 @@ FIRST = SCENARIO["jobs"][0]
         ({"jobs": [{**FIRST, "fixed_offset_ms": 1495, "batch": 1}]}, "must be below the period"),
     ],
 )
-def test_a_refused_scenario_makes_no_folder(
+def test_a_refused_scenario_makes_no_state(
     changes: dict[str, Any], said: str, two: Path, capsys: Captured
 ) -> None:
     Folder(two).file({**SCENARIO, **changes}, "pair.yaml")
@@ -91,9 +91,9 @@ def test_nodes_and_links_change_and_their_jobs_are_named(folder: Folder, capsys:
     ]
     assert out.startswith("b: placed on node-01;")
     assert folder.place("--uncordon", "node-00") == 0
-    with Store(folder.state) as store:
-        assert store.state.up.all()
-        assert store.state.room("node-01") == 30_000
+    state = read_cluster_state(folder.state)
+    assert state.up.all()
+    assert state.capacities["node-01"] == 30_000
 
 
 # ------------------------------------------------------------------ a job
@@ -236,14 +236,14 @@ def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
     code = f"""
 import os, signal
 from metronome_opt.__main__ import main
-from metronome_opt.files.journal import Journal
+from metronome_opt.kubernetes.state.store import Store
 
-write = Journal.append
-def append(journal, record):
+write = Store._note
+def note(store, event):
     if {moment == "after"}:
-        write(journal, record)
+        write(store, event)
     os.kill(os.getpid(), signal.SIGKILL)
-Journal.append = append
+Store._note = note
 main(["place", "state", {folder.file(job("a"))!r}])
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

@@ -28,19 +28,16 @@ ONE, TWO, THREE = Line(name="one"), Line(name="two", number=2), Line(name="drei 
 def test_appended_records_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, Line, resume=False) as journal:
-        assert (len(journal), journal.last, journal.records) == (0, None, ())
+        assert not journal.records
         journal.append(ONE)
         assert read_journal([path], Line) == [ONE]
         journal.append(THREE)
-        assert (len(journal), journal.last, journal.records) == (2, THREE, (ONE, THREE))
+        assert journal.records == (ONE, THREE)
     assert path.read_text(encoding="utf-8") == dump_line(ONE) + dump_line(THREE)
     with Journal(path, Line, resume=True) as journal:
         assert journal.records == (ONE, THREE)
-        journal.clear()
-        assert not journal.records
-        assert path.read_bytes() == b""
         journal.append(TWO)
-    assert read_journal([path], Line) == [TWO]
+    assert read_journal([path], Line) == [ONE, THREE, TWO]
 
 
 def test_compressed_journal_is_read_only(tmp_path: Path) -> None:

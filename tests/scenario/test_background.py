@@ -67,10 +67,10 @@ def test_jobs_are_placed_around_the_traffic_of_others() -> None:
 
 def test_a_state_knows_what_others_leave() -> None:
     state = ClusterState(spec("40%"))
-    assert (state.room("n0"), state.room("n1")) == (100, 60)
+    assert (state.capacities["n0"], state.capacities["n1"]) == (100, 60)
     assert not snapshot_of(state).capacities
     state.set_capacity("n1", 50)
     assert snapshot_of(state).capacities == {"n1": 50}
     again = restore(snapshot_of(state))
-    assert again.room("n1") == 50
+    assert again.capacities["n1"] == 50
     assert occupancy_of(again).resources.cluster.capacities["n1"] == 50

@@ -85,8 +85,8 @@ def run(
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
             metrics.deferred.set(len(controller.deferred))
-            metrics.placed.set(len(controller.state.claims))
-            metrics.free.set(sum(not each.gated for each in controller.state.claims.values()))
+            metrics.placed.set(len(controller.state.reservations))
+            metrics.free.set(sum(not each.gated for each in controller.state.reservations.values()))
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
 

@@ -66,7 +66,7 @@ class Nodes:
         held, needs = np.zeros_like(self._state.total), {}
         for pod in pods:
             number = self._numbers.get(pod.node or pod.place or "")
-            if number is None or pod.is_over or (pod.asks and pod.job in self._state.claims):
+            if number is None or pod.is_over or (pod.asks and pod.job in self._state.reservations):
                 continue
             key = (pod.uid, pod.version)
             needs[key] = self._needs.get(key) or _needs(pod)

@@ -123,7 +123,7 @@ class Controller:
         self._read_claims()
         jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
-        for job in list(self.state.claims):
+        for job in list(self.state.reservations):
             namespace, slash, _ = job.partition("/")
             ours = slash and self._namespace in (None, namespace)
             if ours and job not in jobs and job not in self._moving:
@@ -136,7 +136,7 @@ class Controller:
         waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
         for job, (there, _) in self._moving.items():
             for place in there.nodes:  # no other job is placed there meanwhile
-                each = self.state.claims[job].gang.each
+                each = self.state.reservations[job].gang.each
                 self.state.others[self.state.node_index(place)] += each.vector
         self._place(waiting)
         if self.state.sequence != self._routed:  # jobs came or left, or links changed
@@ -147,7 +147,7 @@ class Controller:
             self._move(jobs)
         for node, message in self._nodes.unlike:
             self._report_node(node, message)
-        return sum(job not in self.state.claims for job in jobs)
+        return sum(job not in self.state.reservations for job in jobs)
 
     def _read_claims(self) -> None:
         """Read all claims now and then: they may have been deleted or changed."""
@@ -162,7 +162,7 @@ class Controller:
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
         self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
-        now, claims = self._clock(), self.state.claims
+        now, claims = self._clock(), self.state.reservations
         self._moving = {
             job: move for job, move in self._moving.items() if now < move[1] and job in claims
         }
@@ -205,7 +205,7 @@ class Controller:
 
     def _settle(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
-        claim = self.state.claims.get(members.job)
+        claim = self.state.reservations.get(members.job)
         if claim is not None and members.job in self._moving:
             self._go_on(claim, members)
             return
@@ -304,7 +304,7 @@ class Controller:
         if self._clock() < self._moves_from:
             return
         costs_s: dict[str, float] = {}
-        for job, claim in self.state.claims.items():
+        for job, claim in self.state.reservations.items():
             with suppress(InputError):  # what cannot be read moves nothing
                 cost_s = jobs[job].move_cost_s if job in jobs else None
                 if cost_s is not None and len(jobs[job].pods) == claim.gang.tasks:
@@ -332,7 +332,7 @@ class Controller:
             return
         after, _ = self._moving.pop(members.job)
         nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
-        claim = apply_migrations(self.state, nodes, paths).claims[members.job]
+        claim = apply_migrations(self.state, nodes, paths).reservations[members.job]
         self.state.revise([claim])  # if that is refused it waits for any place
         self._apply(claim, members)
 
@@ -383,8 +383,8 @@ class Controller:
             self._report(members, "Waiting", f"waits: {answer.reason}", answer.cause)
             return
         self.deferred.discard(members.job)
-        self.state.reserve(answer.claim)
-        self._apply(answer.claim, members, answer.why_slower)
+        self.state.reserve(answer.reservation)
+        self._apply(answer.reservation, members, answer.why_slower)
 
     def _apply(self, claim: Reservation, members: GangPods, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""

@@ -1,8 +1,8 @@
 """Traces of jobs: the collectives that each rank entered, when, and what they sent.
 
-Read are Kineto's JSON, the JSON lines of NCCL's and RCCL's Inspector, and Chakra execution traces
-in JSON and protobuf, all of them also with gzip, or of several ranks in a tar file. Values of JSON
-are read one at a time, and text is taken for Latin-1, a byte each, so that memory is bounded.
+Formats are Kineto's JSON, the JSON lines of NCCL's and RCCL's Inspector, and the JSON of Chakra
+execution traces, also with gzip, or of several ranks in a tar file. Values of JSON are read one at
+a time, and text is taken for Latin-1, one byte for a character, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import io
 import json
 import math
 import re
-import struct
 import tarfile
 import zlib
 from bisect import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from metronome_opt.scenario.collectives import Kind
 
 MAX_BYTES = 256 * 10**6  # of a file, unpacked, or of a tar file with all that is in it
 _MAX_ENTRY = 2**22  # bytes of an event, a node or a line
-_GZIP, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
+_GZIP, _TAR, _CHUNK, _HEAD, _BLANK = b"\x1f\x8b", b"ustar", 2**20, 4096, b"\xef\xbb\xbf \t\r\n"
 _NAMES = {".json", ".et", ".gz", ".tgz", ".tar"}
 _LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
 _LIST = re.compile(r'"(?:traceEvents|nodes)"\s*:\s*\[|^[\sï»¿]*\[')
@@ -83,11 +82,8 @@ def holds_trace(path: Path) -> bool:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     if path.suffix == ".jsonl":
         return b'"header"' in head
-    return path.suffix in _NAMES or _is_binary(head) or head.lstrip(_BLANK)[:1] in (b"{", b"[")
-
-
-def _is_binary(head: bytes) -> bool:
-    return any(byte < 9 or 13 < byte < 32 for byte in head)
+    is_packed = head[:2] == _GZIP or head[257:262] == _TAR
+    return path.suffix in _NAMES or is_packed or head.lstrip(_BLANK)[:1] in (b"{", b"[")
 
 
 def read_traces(path: Path) -> list[Trace]:
@@ -103,7 +99,7 @@ def read_traces(path: Path) -> list[Trace]:
         try:
             with path.open("rb") as stream:
                 raw = _unpacked(stream, path.suffix in {".gz", ".tgz"})
-            if raw[257:262] != b"ustar":
+            if raw[257:262] != _TAR:
                 return _read(raw)
             traces = []
             with tarfile.open(fileobj=io.BytesIO(raw)) as files:
@@ -151,11 +147,9 @@ def _read(raw: bytearray) -> list[Trace]:
         world = _WORLD.search(text)
         reader.world = int(world[1]) if world else None
         _take_values(text, reader)
-    elif _is_binary(head):
-        _take_messages(raw, reader)
     else:
         raise InputError(
-            f"begins with {quote(head[:20].decode('latin-1'))}: neither JSON nor protobuf; "
+            f"begins with {quote(head[:20].decode('latin-1'))}: not JSON; "
             "give a trace of Kineto, Chakra or an Inspector"
         )
     return reader.traces()
@@ -408,73 +402,3 @@ def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> _Size | No
     if "allgather" in _letters(name):
         total *= world or 1
     return _sized(_number({"Input Dims": total}, "Input Dims"), name, world) if total else None
-
-
-# ------------------------------------------------------------------ protobuf
-
-
-def _take_messages(raw: bytearray, reader: _Reader) -> None:
-    """Let a reader take the nodes of a Chakra trace: metadata, then nodes, each with its length."""
-    data, at, count = memoryview(raw), 0, 0
-    while at < len(data):
-        try:
-            length, begin = _varint(data, at)
-            if length > min(_MAX_ENTRY, len(data) - begin):
-                raise ValueError
-            if count:
-                reader.take(_decoded(data[begin : begin + length]))
-        except (ValueError, IndexError, struct.error) as error:
-            what = str(error) if isinstance(error, InputError) else "cut off, or no Chakra trace"
-            raise InputError(f"byte {at}, message {count}: {what}; trace again") from None
-        at, count = begin + length, count + 1
-
-
-_FIELDS, _ATTRIBUTE = {1: "id", 2: "name", 3: "type", 6: "ts", 7: "dur"}, 10
-
-
-def _decoded(message: memoryview) -> dict[str, Any]:
-    """Return the fields of a node that a reader asks for."""
-    node: dict[str, Any] = {"id": 0, "name": "", "type": 0, "dur": 0, "attrs": []}
-    for number, value in _fields(message):
-        if number in _FIELDS:
-            node[_FIELDS[number]] = _text(value)
-        elif number == _ATTRIBUTE and node["type"] in _SENDING and isinstance(value, memoryview):
-            pair = {"name" if key == 1 else "value": _text(each) for key, each in _fields(value)}
-            node["attrs"].append(pair)
-    return node
-
-
-def _text(value: Any) -> Any:
-    return bytes(value).decode("latin-1") if isinstance(value, memoryview) else value
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each field of a message."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        value: Any
-        if tag & 7 == 0:
-            value, at = _varint(message, at)
-        elif tag & 7 == 2:
-            length, at = _varint(message, at)
-            value, at = message[at : at + length], at + length
-        elif tag & 7 in (1, 5):
-            form = "<d" if tag & 7 == 1 else "<f"
-            (value,), at = struct.unpack_from(form, message, at), at + struct.calcsize(form)
-        else:
-            raise ValueError
-        if at > len(message):
-            raise ValueError
-        yield tag >> 3, value
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a number of a variable length, and where it ends."""
-    value = 0
-    for index in range(10):
-        byte = data[at + index]
-        value |= (byte & 127) << 7 * index
-        if byte < 128:
-            return value, at + index + 1
-    raise ValueError

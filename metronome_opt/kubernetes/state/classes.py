@@ -23,36 +23,38 @@ _FIRST_SEED = 500_000  # those of searches for slots are others
 _SECONDS = 2.0
 
 
-def in_class(state: ClusterState, claim: Reservation, placement: Placement) -> Reservation:
-    """Return the claim of a job that comes with the traffic class that is best.
+def in_class(state: ClusterState, reservation: Reservation, placement: Placement) -> Reservation:
+    """Return the reservation of a job that comes with the traffic class that is best.
 
     One that meets no other job gets a class in the middle: others may come before and after it.
     """
     count = state.cluster.traffic_classes
     middle = (count - 1) // 2
-    claim = claim.model_copy(update={"traffic_class": middle})
+    reservation = reservation.model_copy(update={"traffic_class": middle})
     mine = {state.link_index(link) for link in placement.links}
     met = {
-        job: state.claims[job]
+        job: state.reservations[job]
         for job, crossed in state.crossed.items()
         if not mine.isdisjoint(crossed)
     }
     if count == 1 or not met:
-        return claim
+        return reservation
     before = instance_of(state, met)
     shared = {link.name for link in before.links}
     links = {link: flows for link, flows in placement.links.items() if link in shared}
-    part = before.replace(jobs=(*before.jobs, claim.gang.job(links, stretch=claim.stretch)))
+    part = before.replace(
+        jobs=(*before.jobs, reservation.gang.job(links, stretch=reservation.stretch))
+    )
     options = SlotSearchOptions(classes=count)
     evaluator = options.evaluator(part, _FIRST_SEED, PERIODS, Budget(_SECONDS))
-    plan = plan_of({**met, claim.job: claim})
+    plan = plan_of({**met, reservation.job: reservation})
 
     def breaks_order(other: Plan) -> bool:
         return not follows_weights(part.jobs, other.classes)
 
     by_distance = sorted(range(count), key=lambda number: abs(number - middle))
-    plans = [plan.in_classes({**plan.classes, claim.job: number}) for number in by_distance]
+    plans = [plan.in_classes({**plan.classes, reservation.job: number}) for number in by_distance]
     best = next(filter(evaluator.is_within_loss, plans), plans[0])
     for _, some in groupby(sorted(plans, key=breaks_order), key=breaks_order):
         best = evaluator.best(best, list(some))
-    return claim.model_copy(update={"traffic_class": best.classes.get(claim.job, 0)})
+    return reservation.model_copy(update={"traffic_class": best.classes.get(reservation.job, 0)})

@@ -1,10 +1,10 @@
 """Monitor: re-optimises the slots of running gangs when gangs or their traffic change.
 
 A decision takes seconds, and what it is made of milliseconds. So `Monitor.next` takes a copy of the
-claims in force, `Monitor.answer` decides by that copy, at leisure and without the state, and
+reservations in force, `Monitor.answer` decides by that copy, at leisure and without the state, and
 `Monitor.apply` changes of the state what is still true then.
 
-A difference between measured and claimed traffic corrects a claim when it has lasted for some
+A difference between measured and claimed traffic corrects a reservation when it has lasted for some
 checks. Jobs out of their slots delay one another, which lengthens bursts: there longer ones are
 believed only as far as they send more. Gates let go of slots and take them again by themselves.
 """
@@ -24,8 +24,8 @@ from metronome_opt.kubernetes.state.observations import (
     Observation,
     Read,
     corrected,
+    lookback_s,
     observe_gates,
-    window_s,
 )
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -42,7 +42,7 @@ _PERSIST = 2  # checks in a row in which a difference has to be there before it 
 class SlotReview:
     """Claims in force, of jobs that use links, that are to be decided about."""
 
-    claims: Mapping[str, Reservation]
+    reservations: Mapping[str, Reservation]
     instance: Instance
     hyperperiod: int
     concerned: frozenset[str]
@@ -57,7 +57,7 @@ class SlotDecision:
 
     Attributes
     ----------
-    claims
+    reservations
         Those that change.
     reason
         In one line.
@@ -67,7 +67,7 @@ class SlotDecision:
         Why nothing was measured; None if all is well.
     """
 
-    claims: Mapping[str, Reservation]
+    reservations: Mapping[str, Reservation]
     reason: str
     observations: Mapping[str, Observation | str] = field(default_factory=dict)
     fault: str | None = None
@@ -101,8 +101,8 @@ class Monitor:
     check_s
         Seconds between two checks, each of what was measured since the one before.
     persist
-        Checks in a row in which something has to differ from the claims before it is believed. The
-        first one after a change may see a part of it only.
+        Checks in a row in which a measurement has to differ from a reservation before it counts.
+        The first check after a change may see a part of it only.
     clock
         Seconds since the epoch, for tests.
     """
@@ -117,7 +117,7 @@ class Monitor:
     ) -> None:
         self._read, self._check_s, self._clock = read, check_s, clock
         self._persist = persist
-        self._differs: Counter[str] = Counter()  # by gang: from its claim, in checks in a row
+        self._differs: Counter[str] = Counter()  # by gang: from its reservation, in checks in a row
         self._jitters: dict[str, float] = {}  # by gang: as measured last
         self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
         self._moved_s: dict[str, float] = {}  # when it was moved last
@@ -144,18 +144,18 @@ class Monitor:
 
         A gang that was moved has left and come.
         """
-        claims, now = state.claims, self._clock()
+        reservations, now = state.reservations, self._clock()
         if self._known is None:  # decided about once after a start, and notified long ago
-            self._known = {job: frozenset(state.flows(job)) for job in claims}
+            self._known = {job: frozenset(state.flows(job)) for job in reservations}
             self._concerned = set(self._known)
             return
         moved = {
             job
-            for job in claims.keys() & self._known.keys()
+            for job in reservations.keys() & self._known.keys()
             if self._known[job] != state.flows(job).keys()
         }
-        came = (claims.keys() - self._known.keys()) | moved
-        left = (self._known.keys() - claims.keys()) | moved
+        came = (reservations.keys() - self._known.keys()) | moved
+        left = (self._known.keys() - reservations.keys()) | moved
         for job in left:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
@@ -173,18 +173,20 @@ class Monitor:
     # ------------------------------------------------------------------ deciding
 
     def ask(self, state: ClusterState, *, measured: bool) -> SlotReview | None:
-        """Return what is to be decided about the claims in force; None if no job uses a link."""
+        """Return a review of the reservations in force; None if no job uses a link."""
         self.follow(state)
         now = self._clock()
         concerned, self._concerned = frozenset(self._concerned), set()
         if measured:
             self._due_s = now + self._check_s
-        claims = {job: claim for job, claim in state.claims.items() if state.flows(job)}
-        if not claims:
+        reservations = {
+            job: reservation for job, reservation in state.reservations.items() if state.flows(job)
+        }
+        if not reservations:
             return None
         return SlotReview(
-            claims,
-            instance_of(state, claims),
+            reservations,
+            instance_of(state, reservations),
             state.cluster.hyperperiod,
             concerned,
             dict(self._notified_s),
@@ -194,14 +196,18 @@ class Monitor:
 
     def answer(self, question: SlotReview) -> SlotDecision:
         """Decide; without measurements if they cannot be read."""
-        claims, now_s, slot_ms = question.claims, question.at_s, question.instance.slot_ms
+        reservations, now_s, slot_ms = (
+            question.reservations,
+            question.at_s,
+            question.instance.slot_ms,
+        )
         seen: Mapping[str, Observation | str] = {}
         fault = None
         if self._read is not None and question.measured:
             try:
-                begin_s = now_s - window_s(claims, slot_ms, self._check_s)
+                begin_s = now_s - lookback_s(reservations, slot_ms, self._check_s)
                 seen = observe_gates(
-                    claims,
+                    reservations,
                     slot_ms,
                     self._read(begin_s, now_s),
                     now_s=now_s,
@@ -211,7 +217,7 @@ class Monitor:
             except MetronomeError as error:
                 fault = str(error)
         observations = {
-            job: _believed(each, claims[job], slot_ms)
+            job: _believed(each, reservations[job], slot_ms)
             for job, each in seen.items()
             if isinstance(each, Observation)
         }
@@ -221,44 +227,52 @@ class Monitor:
     def _decide(
         self, question: SlotReview, observations: Mapping[str, Observation]
     ) -> SlotDecision:
-        """Return a decision after comparing claims with observations.
+        """Return a decision after comparing reservations with observations.
 
         Jobs and links that are concerned are decided about in any case, and at once: a job has
         come, or left.
         """
-        claims, slot_ms = question.claims, question.instance.slot_ms
+        reservations, slot_ms = question.reservations, question.instance.slot_ms
         self._jitters |= {
             job: seen.jitter for job, seen in observations.items() if seen.jitter is not None
         }
         differences: dict[str, list[str]] = {}
         for job, seen in observations.items():
-            differences[job] = seen.differences(claims[job], slot_ms)
+            differences[job] = seen.differences(reservations[job], slot_ms)
             self._differs[job] = self._differs[job] + 1 if differences[job] else 0
         resting = self._resting(question)
-        right, why = dict(claims), []
+        right, why = dict(reservations), []
         differing = [job for job in observations if self._differs[job] >= self._persist]
         for job in differing:
             if job in resting:
                 continue
             why += differences[job]
-            claim = corrected(claims[job], observations[job], slot_ms, question.hyperperiod)
-            if claim is None:
+            reservation = corrected(
+                reservations[job], observations[job], slot_ms, question.hyperperiod
+            )
+            if reservation is None:
                 why.append(f"{job} keeps its claim: its iteration is longer than the hyperperiod")
             else:
-                right[job] = claim
-        concerned = question.concerned.union(job for job in claims if right[job] != claims[job])
+                right[job] = reservation
+        concerned = question.concerned.union(
+            job for job in reservations if right[job] != reservations[job]
+        )
         slots = choose_slots(
             question.instance,
-            plan_of(claims),
+            plan_of(reservations),
             _instance(question.instance, right, self._jitters),
             plan_of(right),
             question.hyperperiod,
             concerned,
         )
         after = {job: _with_slots(right[job], slots.plan) for job in slots.plan.offsets}
-        changed = {job: claim for job, claim in after.items() if claim != claims[job]}
-        for job, claim in changed.items():
-            why += _changes(claims[job], claim, slot_ms)
+        changed = {
+            job: reservation
+            for job, reservation in after.items()
+            if reservation != reservations[job]
+        }
+        for job, reservation in changed.items():
+            why += _changes(reservations[job], reservation, slot_ms)
         reason = "; ".join(filter(None, (*why, slots.why)))
         return SlotDecision(changed, reason or _nothing(differences))
 
@@ -283,56 +297,64 @@ class Monitor:
         """Apply a decision if the gangs that it is about are as they were."""
         self.follow(state)
         unchanged = ReviewOutcome(0, answer.reason, answer.fault)
-        if not answer.claims:
+        if not answer.reservations:
             return unchanged
-        before = question.claims
-        if any(state.claims.get(job) != claim for job, claim in before.items()):
+        before = question.reservations
+        if any(state.reservations.get(job) != reservation for job, reservation in before.items()):
             links = frozenset().union(*self._gangs.values())
             self._concerned |= question.concerned & (self._gangs.keys() | links)
             return unchanged
         now = self._clock()
-        state.revise(answer.claims.values())
-        moved = [job for job, each in answer.claims.items() if _slots(each) != _slots(before[job])]
+        state.revise(answer.reservations.values())
+        moved = [
+            job for job, each in answer.reservations.items() if _slots(each) != _slots(before[job])
+        ]
         self._notified_s |= dict.fromkeys(moved, now)
         self._moved_s |= dict.fromkeys(moved, now)
         return ReviewOutcome(len(moved), answer.reason, answer.fault)
 
 
-# ------------------------------------------------------------------ claims
+# ------------------------------------------------------------------ reservations
 
 
-def _believed(seen: Observation, claim: Reservation, slot_ms: int) -> Observation:
+def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Observation:
     """Return an observation without what other jobs may have done to bursts out of slots."""
-    in_slots = claim.gated and not seen.is_late(claim, slot_ms)
-    return seen if in_slots else seen.no_longer(claim, slot_ms)
+    in_slots = reservation.gated and not seen.is_late(reservation, slot_ms)
+    return seen if in_slots else seen.no_longer(reservation, slot_ms)
 
 
 def _instance(
-    before: Instance, claims: Mapping[str, Reservation], jitters: Mapping[str, float]
+    before: Instance, reservations: Mapping[str, Reservation], jitters: Mapping[str, float]
 ) -> Instance:
     """Return the jobs as claimed now, with jitter as measured, on the links crossed before."""
     jobs = []
     for crossed in before.jobs:
-        claim, name = claims[crossed.name], crossed.name
-        job = claim.gang.job(crossed.links, stretch=claim.stretch)
+        reservation, name = reservations[crossed.name], crossed.name
+        job = reservation.gang.job(crossed.links, stretch=reservation.stretch)
         jobs.append(job.model_copy(update={"jitter": jitters.get(name, job.jitter)}))
     return before.replace(jobs=tuple(jobs))
 
 
-def _with_slots(claim: Reservation, plan: Plan) -> Reservation:
-    """Return a claim in the slots of a plan; without slots it keeps its period."""
-    period = plan.periods.get(claim.job)
+def _with_slots(reservation: Reservation, plan: Plan) -> Reservation:
+    """Return a reservation in the slots of a plan; without slots it keeps its period."""
+    period = plan.periods.get(reservation.job)
     if period is None:
-        return claim.model_copy(update={"gated": False})
-    stretch = period - claim.gang.period
-    gang = claim.gang.model_copy(update={"max_stretch": max(claim.gang.max_stretch, stretch)})
-    slots = {"offset": plan.offsets[claim.job], "stretch": stretch, "gated": True}
-    return claim.model_copy(update={"gang": gang, **slots})
+        return reservation.model_copy(update={"gated": False})
+    stretch = period - reservation.gang.period
+    gang = reservation.gang.model_copy(
+        update={"max_stretch": max(reservation.gang.max_stretch, stretch)}
+    )
+    slots = {"offset": plan.offsets[reservation.job], "stretch": stretch, "gated": True}
+    return reservation.model_copy(update={"gang": gang, **slots})
 
 
-def _slots(claim: Reservation) -> tuple[object, ...] | None:
+def _slots(reservation: Reservation) -> tuple[object, ...] | None:
     """Return the slots of a gang; None if it keeps none."""
-    return (claim.offset, claim.period, claim.gang.phases) if claim.gated else None
+    return (
+        (reservation.offset, reservation.period, reservation.gang.phases)
+        if reservation.gated
+        else None
+    )
 
 
 # ------------------------------------------------------------------ reasons

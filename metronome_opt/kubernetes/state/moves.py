@@ -29,11 +29,11 @@ def decide_moves(
     """
     occupancy, slot_ms = occupancy_of(state, now_s), state.cluster.slot_ms
     kept = {
-        name: state.claims[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
+        name: state.reservations[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
         for name in undelayed(state)
     }
     for name, each in occupancy.placed.items():
-        check = partial(is_short, state, state.claims[name].gang)
+        check = partial(is_short, state, state.reservations[name].gang)
         occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))
     costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
     costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
@@ -49,7 +49,7 @@ def reroute(state: ClusterState, now_s: float) -> bool:
     there = apply_migrations(
         state, {}, {job: placement.paths for job, placement in changed.items()}
     )
-    return state.revise(there.claims[job] for job in changed)
+    return state.revise(there.reservations[job] for job in changed)
 
 
 def apply_migrations(
@@ -62,24 +62,24 @@ def apply_migrations(
     A job sends there as fast as links allow, by paths that are given or by their hash, and keeps
     its slots otherwise. An `InputError` if there is no room.
     """
-    there, claims, paths = restore(snapshot_of(state)), [], paths or {}
+    there, reservations, paths = restore(snapshot_of(state)), [], paths or {}
     if state.cluster.routing != "chosen":
         paths = {}
     for job in {**places, **paths}:
-        claim = state.claims.get(job)
-        if claim is None:
+        reservation = state.reservations.get(job)
+        if reservation is None:
             continue
-        nodes = tuple(places.get(job, claim.nodes))
-        its = paths.get(job, claim.paths if nodes == claim.nodes else ())
-        if (nodes, its) == (claim.nodes, claim.paths):
+        nodes = tuple(places.get(job, reservation.nodes))
+        its = paths.get(job, reservation.paths if nodes == reservation.nodes else ())
+        if (nodes, its) == (reservation.nodes, reservation.paths):
             continue
-        claim = claim.model_copy(update={"nodes": nodes, "paths": its})
-        gang = at_place(state, claim.gang, state.placement(claim))
-        if gang != claim.gang:
+        reservation = reservation.model_copy(update={"nodes": nodes, "paths": its})
+        gang = at_place(state, reservation.gang, state.placement(reservation))
+        if gang != reservation.gang:
             stretch = gang.stretch_for(state.cluster.hyperperiod)
-            offset = claim.offset % (gang.period + stretch)
+            offset = reservation.offset % (gang.period + stretch)
             changes = {"gang": gang, "stretch": stretch, "offset": offset}
-            claim = claim.model_copy(update=changes)
-        claims.append(claim)
-    there.revise(claims)
+            reservation = reservation.model_copy(update=changes)
+        reservations.append(reservation)
+    there.revise(reservations)
     return there

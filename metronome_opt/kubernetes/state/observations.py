@@ -1,9 +1,9 @@
-"""Mean iterations of jobs from the counters of their gates, and claims corrected by them.
+"""Mean iterations of jobs from the counters of their gates, and reservations corrected by them.
 
-A job that others delay has longer bursts and iterations, but is still the job that it claims to be.
-Out of its slots its bursts count as if all were sent at the rate of the fastest of sixteen, which
-met none or fewest, if all claim one rate. Even these may have met others: there bursts are longer
-than claimed only as far as they send more.
+A job that others delay has longer bursts and iterations, but its traffic is still as reserved. Out
+of its slots its bursts count as if all were sent at the rate of the fastest of sixteen, which
+shared links with the fewest others, if all are reserved at one rate. Even the fastest may have been
+delayed: there bursts are longer than reserved only as far as they send more.
 """
 
 from __future__ import annotations
@@ -92,23 +92,26 @@ class Observation:
         """Length of an iteration that neither waits nor is delayed."""
         return self.computing_ms + self.burst_ms
 
-    def is_late(self, claim: Reservation, slot_ms: int) -> bool:
+    def is_late(self, reservation: Reservation, slot_ms: int) -> bool:
         """Return whether iterations take longer than the slots of a gated job allow."""
-        return claim.gated and self.period_ms > claim.period * slot_ms * (1 + _LATE)
+        return reservation.gated and self.period_ms > reservation.period * slot_ms * (1 + _LATE)
 
-    def no_longer(self, claim: Reservation, slot_ms: int) -> Observation:
+    def no_longer(self, reservation: Reservation, slot_ms: int) -> Observation:
         """Return it with bursts that are longer than claimed only as far as they send more."""
-        longest = max(self.sent_ms, float(slot_ms * _busy(claim.gang)))
+        longest = max(self.sent_ms, float(slot_ms * _busy(reservation.gang)))
         return replace(self, burst_ms=min(self.burst_ms, longest))
 
-    def differences(self, claim: Reservation, slot_ms: int) -> list[str]:
+    def differences(self, reservation: Reservation, slot_ms: int) -> list[str]:
         """Return in words what is not as claimed, beyond tolerances."""
-        own, busy = float(claim.gang.period * slot_ms), float(slot_ms * _busy(claim.gang))
+        own, busy = (
+            float(reservation.gang.period * slot_ms),
+            float(slot_ms * _busy(reservation.gang)),
+        )
         periods = "period without waiting", own, self.own_ms
         bursts = "bursts", busy, self.burst_ms
         tolerated = max(_PERIOD * own, slot_ms / 2, self.error_ms), max(_LENGTH * busy, slot_ms)
         return [
-            f"{claim.job}: {what} in ms {measured:,.6g} instead of {claimed:,.6g}"
+            f"{reservation.job}: {what} in ms {measured:,.6g} instead of {claimed:,.6g}"
             for (what, claimed, measured), most in zip((periods, bursts), tolerated, strict=True)
             if abs(measured - claimed) > most
         ]
@@ -120,7 +123,7 @@ def _busy(gang: Gang) -> int:
 
 
 def observe_gates(
-    claims: Mapping[str, Reservation],
+    reservations: Mapping[str, Reservation],
     slot_ms: int,
     counters: Iterable[GateCounter],
     *,
@@ -142,30 +145,30 @@ def observe_gates(
     for counter in counters:
         by_job.setdefault(counter.job, []).append(counter)
     observations: dict[str, Observation | str] = {}
-    for job, claim in claims.items():
-        begin_s = now_s - _look_back_s(claim, slot_ms, for_s)
+    for job, reservation in reservations.items():
+        begin_s = now_s - _lookback_of(reservation, slot_ms, for_s)
         if job in notified_s:
-            settled_s = _SETTLING * claim.period * slot_ms / 1000
+            settled_s = _SETTLING * reservation.period * slot_ms / 1000
             begin_s = max(begin_s, notified_s[job] + settled_s)
         totals = dict.fromkeys(COUNTERS, 0.0)
         for counter in by_job.get(job, ()):
             if counter.name in totals:
                 totals[counter.name] += counter.increase(begin_s)
-        observations[job] = _observation(claim, slot_ms, totals)
+        observations[job] = _observation(reservation, slot_ms, totals)
     return observations
 
 
-def window_s(claims: Mapping[str, Reservation], slot_ms: int, for_s: float) -> float:
+def lookback_s(reservations: Mapping[str, Reservation], slot_ms: int, for_s: float) -> float:
     """Return for how long counters have to be read, in seconds: `for_s`, or what jobs need."""
-    return max(_look_back_s(claim, slot_ms, for_s) for claim in claims.values())
+    return max(_lookback_of(reservation, slot_ms, for_s) for reservation in reservations.values())
 
 
-def _look_back_s(claim: Reservation, slot_ms: int, for_s: float) -> float:
-    return max(for_s, _WANTED_ITERATIONS * claim.period * slot_ms / 1000)
+def _lookback_of(reservation: Reservation, slot_ms: int, for_s: float) -> float:
+    return max(for_s, _WANTED_ITERATIONS * reservation.period * slot_ms / 1000)
 
 
 def _observation(
-    claim: Reservation, slot_ms: int, totals: Mapping[str, float]
+    reservation: Reservation, slot_ms: int, totals: Mapping[str, float]
 ) -> Observation | str:
     """Return what the totals of all tasks of a job say, or why they say nothing."""
     if not totals["bursts"]:
@@ -175,7 +178,7 @@ def _observation(
     jitter = _jitter(totals)
     if jitter is not None and jitter > 1:
         return f"its gates count computing times that vary by {100 * jitter:,.4g} %; 100 % can be"
-    times = totals["bursts"] / len(claim.gang.phases)
+    times = totals["bursts"] / len(reservation.gang.phases)
     if min(times, totals["iterations"]) < _MIN_ITERATIONS:
         return f"{totals['iterations']:.0f} iterations only; at least {_MIN_ITERATIONS} are needed"
     period_ms = 1000 * totals["iteration_seconds"] / totals["iterations"]
@@ -185,14 +188,14 @@ def _observation(
     computing_ms = period_ms - waited_ms - burst_ms
     sent = 1000 * _MBIT * totals["sent_bytes"] / times  # Mbit/s * ms of one task
     late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
-    claimed = sum(phase.length * phase.rate for phase in claim.gang.phases)
-    sent_ms = sent * _busy(claim.gang) / claimed
+    claimed = sum(phase.length * phase.rate for phase in reservation.gang.phases)
+    sent_ms = sent * _busy(reservation.gang) / claimed
     # At either end of the time an iteration may be counted whose wait is not.
     error_ms = 2 * (waited_ms + late_ms) / times
     seen = Observation(period_ms, computing_ms, burst_ms, sent_ms, error_ms, jitter)
     fastest = totals["fastest_bytes"] and totals["fastest_seconds"]
-    in_time = claim.gated and not seen.is_late(claim, slot_ms)
-    one_rate = len({phase.rate for phase in claim.gang.phases}) == 1
+    in_time = reservation.gated and not seen.is_late(reservation, slot_ms)
+    one_rate = len({phase.rate for phase in reservation.gang.phases}) == 1
     if in_time or not (fastest and sent and one_rate):
         return seen
     alone_ms = sent * totals["fastest_seconds"] / (_MBIT * totals["fastest_bytes"])
@@ -210,15 +213,15 @@ def _jitter(totals: Mapping[str, float]) -> float | None:
 
 
 def corrected(
-    claim: Reservation, seen: Observation, slot_ms: int, hyperperiod: int
+    reservation: Reservation, seen: Observation, slot_ms: int, hyperperiod: int
 ) -> Reservation | None:
-    """Return the claim of a job as it was measured; None if it is longer than the hyperperiod.
+    """Return a reservation as its job was measured; None if longer than the hyperperiod.
 
     Bursts grow alike, and so do pauses. Each burst keeps its rate: if it takes longer without
     sending more, a link carries less, and the burst fills that. The period with its idle time is
     the one that is claimed if that is long enough, else the next that divides the hyperperiod.
     """
-    gang, busy = claim.gang, _busy(claim.gang)
+    gang, busy = reservation.gang, _busy(reservation.gang)
     before = sorted(gang.phases, key=lambda phase: phase.start)
     pauses = max(0.0, seen.computing_ms) / max(1, (gang.period - busy) * slot_ms)
     bursts = seen.burst_ms / (busy * slot_ms)
@@ -230,7 +233,7 @@ def corrected(
         phases.append(Phase(start=start, length=length, rate=phase.rate))
         end = start + length
     own = max(1, round(seen.own_ms / slot_ms), end)
-    period = claim.period if own <= claim.period else divisor_from(hyperperiod, own)
+    period = reservation.period if own <= reservation.period else divisor_from(hyperperiod, own)
     if period is None:
         return None
     stretch = period - own
@@ -242,6 +245,6 @@ def corrected(
         "jitter": gang.jitter if seen.jitter is None else seen.jitter,
     }
     # A gate keeps the slot of the first burst.
-    offset = (claim.offset + before[0].start - phases[0].start) % period
+    offset = (reservation.offset + before[0].start - phases[0].start) % period
     gang = Gang.model_validate(gang.model_copy(update=changes).model_dump())
-    return claim.model_copy(update={"gang": gang, "offset": offset, "stretch": stretch})
+    return reservation.model_copy(update={"gang": gang, "offset": offset, "stretch": stretch})

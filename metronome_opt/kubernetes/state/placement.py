@@ -51,7 +51,7 @@ class PlacementDecision:
 
     Attributes
     ----------
-    asked, claim
+    asked, reservation
         The gang, and what is to be reserved.
     best_ms, alone_ms, expected_ms
         Its shortest iteration in the empty cluster, that at its place without other jobs, and the
@@ -63,7 +63,7 @@ class PlacementDecision:
     """
 
     asked: Gang
-    claim: Reservation
+    reservation: Reservation
     best_ms: float
     alone_ms: float
     expected_ms: float
@@ -83,7 +83,7 @@ class PlacementDecision:
     @property
     def why_slower(self) -> str:
         """Reasons for which its iterations take longer than at best; empty if they do not."""
-        place, claim = self.placement, self.claim
+        place, reservation = self.placement, self.reservation
         if self.expected_ms <= self.best_ms * (1 + NOTICED):
             return ""
         reasons = []
@@ -95,7 +95,7 @@ class PlacementDecision:
                 reasons.append(
                     f"it sends {f'over {place.bottleneck}' if flows else 'inside a node'}"
                 )
-        if claim.gated and claim.stretch:
+        if reservation.gated and reservation.stretch:
             reasons.append("its period divides the hyperperiod")
         if self.delays:
             reasons.append(f"shares links with {first_few(list(self.delays))}")
@@ -131,9 +131,9 @@ def decide(
 def arrivals_of(state: ClusterState) -> Arrivals:
     """Return the running gangs of which it is known when they began, as they came."""
     arrivals = Arrivals()
-    for claim in state.claims.values():
-        if claim.started is not None:
-            arrivals.note(_whole(state, claim.gang), 1000.0 * claim.started)
+    for reservation in state.reservations.values():
+        if reservation.started is not None:
+            arrivals.note(_whole(state, reservation.gang), 1000.0 * reservation.started)
     return arrivals
 
 
@@ -164,27 +164,33 @@ def place_job(
     InputError
         If the gang does not fit the cluster's hyperperiod, or runs already.
     """
-    if gang.name in state.claims:
+    if gang.name in state.reservations:
         raise InputError(f"{gang.name}: runs already; unreserve it first, or rename it")
     gang.stretch_for(state.cluster.hyperperiod)
     if decision is None:
         decision = decide(state, [(gang, 0.0)], now_s)[gang.name]
     placement = decision.placement
     if placement is None or decision.start is None:
-        lengths = (_left_ms(state, claim, now_s) for claim in state.claims.values())
+        lengths = (
+            _left_ms(state, reservation, now_s) for reservation in state.reservations.values()
+        )
         return wait_of(state, gang, decision, known=None not in lengths)
     delays = dict(decision.start.losses)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
     best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).isolated_ms
-    claim = claim_at(state, gang, placement, mine - job.loss(placement.transport), now_s)
-    claim = in_class(state, claim, placement)
+    reservation = reservation_at(
+        state, gang, placement, mine - job.loss(placement.transport), now_s
+    )
+    reservation = in_class(state, reservation, placement)
     expected_ms = best_ms * (1 + mine)
-    if claim.gated:
-        expected_ms = float(claim.iteration * state.cluster.slot_ms)
-    noticed = {} if claim.gated else {name: by for name, by in delays.items() if by > NOTICED}
+    if reservation.gated:
+        expected_ms = float(reservation.iteration * state.cluster.slot_ms)
+    noticed = {} if reservation.gated else {name: by for name, by in delays.items() if by > NOTICED}
     worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
-    return PlacementDecision(gang, claim, best_ms, alone_ms, expected_ms, placement, worst_first)
+    return PlacementDecision(
+        gang, reservation, best_ms, alone_ms, expected_ms, placement, worst_first
+    )
 
 
 def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
@@ -192,15 +198,15 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     resources = CandidatePlacements(_present(state), state.free - state.others, state.up)
     running = (
         (
-            _demand(state, claim.gang, _left_ms(state, claim, now_s)),
+            _demand(state, reservation.gang, _left_ms(state, reservation, now_s)),
             resources.on_links(
-                claim.nodes,
-                claim.gang.allreduce,
-                claim.gang.each.gpus,
-                paths=state.cluster.steer(claim.job, claim.paths),
+                reservation.nodes,
+                reservation.gang.allreduce,
+                reservation.gang.each.gpus,
+                paths=state.cluster.steer(reservation.job, reservation.paths),
             ),
         )
-        for claim in state.claims.values()
+        for reservation in state.reservations.values()
     )
     return Occupancy.of_running(resources, running, classes=state.cluster.traffic_classes)
 
@@ -215,15 +221,15 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
     occupancy = occupancy or occupancy_of(state)
     kept = undelayed(state)
     iterations: dict[str, float] = {}
-    for name, claim in state.claims.items():
-        slots_ms = float(claim.iteration * state.cluster.slot_ms)
+    for name, reservation in state.reservations.items():
+        slots_ms = float(reservation.iteration * state.cluster.slot_ms)
         if name not in kept:
             each = occupancy.remove(name)
             mine = occupancy.start(each.job, each.placement).losses.get(name, 0.0)
             occupancy.add(each)
             alone_ms = each.job.traffic(each.placement.transport).isolated_ms
             iteration_ms = each.job.best_ms * (1 + mine)
-            slots_ms = iteration_ms + (slots_ms - alone_ms if claim.gated else 0.0)
+            slots_ms = iteration_ms + (slots_ms - alone_ms if reservation.gated else 0.0)
         iterations[name] = slots_ms
     return iterations
 
@@ -233,13 +239,13 @@ def undelayed(state: ClusterState) -> set[str]:
     free = {
         link
         for job, links in state.crossed.items()
-        if not state.claims[job].gated
+        if not state.reservations[job].gated
         for link in links
     }
     return {
         job
-        for job, claim in state.claims.items()
-        if claim.gated and free.isdisjoint(state.crossed[job])
+        for job, reservation in state.reservations.items()
+        if reservation.gated and free.isdisjoint(state.crossed[job])
     }
 
 
@@ -301,31 +307,31 @@ def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
     return False
 
 
-def _left_ms(state: ClusterState, claim: Reservation, now_s: float | None) -> float | None:
+def _left_ms(state: ClusterState, reservation: Reservation, now_s: float | None) -> float | None:
     """Return how long a job still runs; None if it is not known.
 
     At its ideal end a job that runs slower by a share has about as large a share of its length
     left; how much slower this one is was not observed, so that of a usual one is taken.
     """
-    gang = claim.gang
-    if now_s is None or claim.started is None or gang.iterations is None:
+    gang = reservation.gang
+    if now_s is None or reservation.started is None or gang.iterations is None:
         return None
     length = float(gang.iterations * gang.period * state.cluster.slot_ms)
-    ran = 1000 * (now_s - claim.started)
+    ran = 1000 * (now_s - reservation.started)
     return max(length - ran, LATE * ran)
 
 
-# ------------------------------------------------------------------ the claim
+# ------------------------------------------------------------------ the reservation
 
 
-def claim_at(
+def reservation_at(
     state: ClusterState,
     asked: Gang,
     placement: Placement,
     gained: float = 0.0,
     now_s: float | None = None,
 ) -> Reservation:
-    """Return the claim of a gang at a place, with slots if its bursts fit.
+    """Return the reservation of a gang at a place, with slots if its bursts fit.
 
     Parameters
     ----------
@@ -352,7 +358,7 @@ def claim_at(
 
 def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     """Return a gang as it is at a place, on links as they are; as it was where they carry none."""
-    capacities = dict(zip(state.cluster.capacities, state.capacity.tolist(), strict=True))
+    capacities = state.capacities
     shares = (Fraction(capacities[link], flows) for link, flows in placement.links.items())
     transport = placement.transport
     transport = transport._replace(rate=min(shares, default=transport.rate))
@@ -369,13 +375,14 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
     """
     if not placement.links:
         return None
-    period = gang.period + stretch
+    period, capacities = gang.period + stretch, state.capacities
     blocked: Ints = np.zeros(period, dtype=np.int64)
     for link, flows in placement.links.items():
-        index = state.link_index(link)
-        if state.peak(link) + flows * gang.peak <= state.room(link):
+        users = state.users(link)
+        asked = flows * gang.peak + sum(on * other.gang.peak for other, on in users)
+        if asked <= capacities[link]:
             continue
-        if not all(state.claims[job].gated for job, on in state.crossed.items() if index in on):
+        if not all(other.gated for other, _ in users):
             return None
         free = state.residual(link).reshape(-1, period).min(axis=0)
         for phase in gang.phases:
@@ -427,7 +434,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
         there = compute_placement(
             state.cluster, nodes[job.name], algorithm, task_gpus=work.each.gpus, paths=paths
         )
-        claim = claim_at(state, gang, there, now_s=now_s)
+        reservation = reservation_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}
-        state.reserve(claim.model_copy(update=changes))
+        state.reserve(reservation.model_copy(update=changes))

@@ -1,4 +1,4 @@
-"""Gangs, claims and events of a cluster: a record each.
+"""Gangs, reservations and events of a cluster: a record each.
 
 The tasks of a gang are all alike, and so is the traffic of each.
 """
@@ -264,30 +264,26 @@ class Reservation(Record):
 
 
 class Reserved(Record):
-    """All claims of a job came into force."""
+    """All reservations of a job came into force."""
 
-    event: Literal["reserve"] = "reserve"
-    claim: Reservation
+    reservation: Reservation
 
 
 class Unreserved(Record):
     """A job gave back all that it had."""
 
-    event: Literal["unreserve"] = "unreserve"
     job: Name
 
 
 class Revised(Record):
-    """Running jobs changed what they claim, all at once: their offsets, say, or their nodes."""
+    """Running jobs changed reservations, all at once: their offsets, say, or their nodes."""
 
-    event: Literal["revise"] = "revise"
-    claims: Annotated[tuple[Reservation, ...], Field(strict=False)]
+    reservations: Annotated[tuple[Reservation, ...], Field(strict=False)]
 
 
 class CapacityChanged(Record):
     """A link carries more or less than before, in Mbit/s; 0 if it failed."""
 
-    event: Literal["capacity"] = "capacity"
     link: Name
     capacity: NonNegative
 
@@ -295,14 +291,11 @@ class CapacityChanged(Record):
 class NodeChanged(Record):
     """A node takes no more tasks, or does again; its jobs stay."""
 
-    event: Literal["node"] = "node"
     node: Name
     up: bool
 
 
-StateEvent = Annotated[
-    Reserved | Unreserved | Revised | CapacityChanged | NodeChanged, Field(discriminator="event")
-]
+StateEvent = Reserved | Unreserved | Revised | CapacityChanged | NodeChanged
 """Anything that changes a cluster."""
 
 

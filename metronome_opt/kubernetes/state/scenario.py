@@ -14,7 +14,7 @@ from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.placement import at_place
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import read_cluster_state
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -24,44 +24,43 @@ from metronome_opt.scenario.verification import verify_placed
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
 
 
-def read_state(folder: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
-    """Read the state of a cluster as a scenario; errors name the folder.
+def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
+    """Read the state of a cluster as a scenario; errors name the file.
 
     Parameters
     ----------
     places
         Of jobs that a schedule moves; if there is no room for them they stay where they are.
     """
-    with Store(folder) as store:
-        state = store.state
+    state = read_cluster_state(path)
     with suppress(InputError):
         state = apply_migrations(state, places or {})
-    with error_context(folder):
+    with error_context(path):
         return scenario_of(state)
 
 
-def read_moved(folder: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
-    """Read the same with jobs moved as `decide_moves` decides, and return the moves."""
-    with Store(folder) as store:
-        moves = decide_moves(store.state, cost_s, now_s)
-        there = apply_migrations(
-            store.state,
-            {move.job: move.after.nodes for move in moves},
-            {move.job: move.after.paths for move in moves},
-        )
-    with error_context(folder):
+def read_moved(path: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
+    """Read a state as a scenario with jobs moved by `decide_moves`, and return the moves."""
+    state = read_cluster_state(path)
+    moves = decide_moves(state, cost_s, now_s)
+    there = apply_migrations(
+        state,
+        {move.job: move.after.nodes for move in moves},
+        {move.job: move.after.paths for move in moves},
+    )
+    with error_context(path):
         return scenario_of(there), moves
 
 
 def scenario_of(state: ClusterState) -> Scenario:
-    """Return the claims in force as a scenario.
+    """Return the reservations in force as a scenario.
 
     The cluster keeps its grid of time, so that slots that `solve` chooses have periods that divide
     the hyperperiod. An `InputError` if no job sends anything.
     """
     document = document_of(state)
     if not document["jobs"]:
-        raise InputError("no claims of several tasks are in force; place jobs first")
+        raise InputError("no reservations of several tasks are in force; place jobs first")
     spec = ClusterSpec.from_dict(
         # A job that runs keeps the class that it was started with.
         {
@@ -87,10 +86,10 @@ def document_of(state: ClusterState) -> dict[str, Any]:
     cluster = state.cluster
     held: Counter[tuple[str, str]] = Counter()
     single: Counter[tuple[str, str]] = Counter()
-    for claim in state.claims.values():
-        for node in claim.nodes:
-            for kind, amount in claim.gang.each:
-                (held if claim.gang.tasks > 1 else single)[node, kind] += amount
+    for reservation in state.reservations.values():
+        for node in reservation.nodes:
+            for kind, amount in reservation.gang.each:
+                (held if reservation.gang.tasks > 1 else single)[node, kind] += amount
     tree = cluster.model_dump(mode="json", exclude_none=True, include=_TREE)
     for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
         name = node["name"]
@@ -98,28 +97,33 @@ def document_of(state: ClusterState) -> dict[str, Any]:
             kind: amount - single[name, kind] if is_up else held[name, kind]
             for kind, amount in node["has"].items()
         }
-    for link, carries in zip(tree["links"], state.capacity.tolist(), strict=True):
-        link["capacity"] = max(1, carries)
-    claims = (claim for claim in state.claims.values() if claim.gang.tasks > 1)
+    for link, capacity in zip(tree["links"], state.capacities.values(), strict=True):
+        link["capacity"] = max(1, capacity)
+    reservations = (
+        reservation for reservation in state.reservations.values() if reservation.gang.tasks > 1
+    )
     return {
         "format": SCENARIO_FORMAT,
         "name": cluster.name,
         "slot_ms": cluster.slot_ms,
         "cluster": {"topology": "listed", **tree},
-        "jobs": [_described(claim, _present(state, claim), cluster.slot_ms) for claim in claims],
+        "jobs": [
+            _described(reservation, _present(state, reservation), cluster.slot_ms)
+            for reservation in reservations
+        ],
     }
 
 
-def _present(state: ClusterState, claim: Reservation) -> Gang:
-    """Return the gang of a claim on links as they are; as claimed if it is too long there."""
-    gang = claim.gang
+def _present(state: ClusterState, reservation: Reservation) -> Gang:
+    """Return the gang of a reservation on links as they are; as claimed if it is too long there."""
+    gang = reservation.gang
     if gang.step is not None and not gang.step.is_stated:
         with suppress(InputError):
-            return at_place(state, gang, state.placement(claim))
+            return at_place(state, gang, state.placement(reservation))
     return gang
 
 
-def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
+def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
     """Return a job that runs as a scenario describes it."""
     phases = [
         {
@@ -137,10 +141,10 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "workers": gang.tasks,
         "each": dict(gang.each),
         "priority": gang.weight,
-        "nodes": list(claim.nodes),
+        "nodes": list(reservation.nodes),
         "ready_ms": gang.ready % gang.period * slot_ms,
-        "max_stretch_ms": max(gang.max_stretch, claim.stretch) * slot_ms,
-        "current_offset_ms": claim.offset * slot_ms,
+        "max_stretch_ms": max(gang.max_stretch, reservation.stretch) * slot_ms,
+        "current_offset_ms": reservation.offset * slot_ms,
     }
     cost = gang.max_network_cost
     usual = "tasks" if gang.step is None else gang.step.usual_algorithm
@@ -148,7 +152,7 @@ def _described(claim: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
-        "paths": claim.paths or None,
+        "paths": reservation.paths or None,
         "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}
@@ -170,18 +174,18 @@ def take_over(state: ClusterState, schedule: Schedule) -> bool:
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InputError(f"{faults[0]}{more}; solve the state anew")
-    claims = []
+    reservations = []
     for job in problem.instance.jobs:
-        claim = there.claims[job.name]
-        gang = _present(there, claim)
+        reservation = there.reservations[job.name]
+        gang = _present(there, reservation)
         offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
         if gated:
             stretch = job.period + schedule.stretch.get(job.name, 0) - gang.period
-        elif gang == claim.gang:
-            stretch = claim.stretch
+        elif gang == reservation.gang:
+            stretch = reservation.stretch
         else:
             stretch = gang.stretch_for(there.cluster.hyperperiod)
         period = gang.period + stretch
         changes = {"gang": gang, "offset": offset % period, "stretch": stretch, "gated": gated}
-        claims.append(claim.model_copy(update=changes))
-    return state.revise(claims)
+        reservations.append(reservation.model_copy(update=changes))
+    return state.revise(reservations)

@@ -1,45 +1,61 @@
-"""State of a cluster in a folder: a snapshot, and a journal of the events since."""
+"""State of a cluster in a file: an SQLite database that one process writes and others read."""
 
 from __future__ import annotations
 
-import os
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
-from metronome_opt.errors import InputError, error_context, quote
-from metronome_opt.files.documents import make_folder, staged
-from metronome_opt.files.journal import Journal
-from metronome_opt.files.records import Name, NonNegative, Record, dump_document, read_document_as
-from metronome_opt.kubernetes.state.records import StateEvent
+from metronome_opt.errors import InputError, error_context
+from metronome_opt.files.documents import make_folder
+from metronome_opt.files.journal import lock_file
+from metronome_opt.kubernetes.state.records import (
+    CapacityChanged,
+    NodeChanged,
+    Reserved,
+    Revised,
+    StateEvent,
+    Unreserved,
+)
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.scenario.cluster_input import ClusterSpec
 
-_SNAPSHOT = "state.json"
-_JOURNAL = "journal.jsonl"
-_MAX_BYTES = 2**30  # of a snapshot, far above what people write
+_APPLICATION_ID = int.from_bytes(b"metr")
+_SCHEMA = (
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    "CREATE TABLE cluster (format TEXT, cluster TEXT, sequence INTEGER)",
+    "CREATE TABLE reservations (job TEXT PRIMARY KEY, reservation TEXT)",  # in order of rowid
+    "CREATE TABLE capacities (link TEXT PRIMARY KEY, capacity INTEGER)",
+    "CREATE TABLE down (node TEXT PRIMARY KEY)",
+)
 
 
-class _Entry(Record):
-    """One event as the journal has it, with its number and the name of the cluster."""
+def read_cluster_state(path: str | Path) -> ClusterState:
+    """Read the state in a file, whether or not another process writes it.
 
-    cluster: Name
-    sequence: NonNegative
-    event: StateEvent
+    Raises
+    ------
+    InputError
+        If the file holds no state, or is damaged.
+    """
+    with closing(_connect(Path(path))) as database:
+        return _read(Path(path), database)
 
 
 class Store:
-    """A folder that holds the state of a cluster, used by one process at a time.
+    """A file that holds the state of a cluster, written by one process at a time.
 
     An event is on the disk before it is applied. So whenever the process is killed, the state
     that is read back is the one before the event that was under way, or the one after it.
 
     Parameters
     ----------
-    folder
+    path
         Made by `Store.create`.
-    longest
-        Events in the journal after which a new snapshot is made.
 
     Attributes
     ----------
@@ -49,157 +65,130 @@ class Store:
     Raises
     ------
     InputError
-        If the folder holds no state, another process uses it, or a file of it is damaged.
+        If the file holds no state or is damaged, or another process writes it.
     """
 
-    def __init__(self, folder: str | Path, *, longest: int = 10_000) -> None:
-        self._longest, self._closed = longest, False
-        self._snapshot, self._path = Path(folder) / _SNAPSHOT, Path(folder) / _JOURNAL
-        self.check(folder)
-        self._journal = Journal(self._path, _Entry, resume=True)
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._database = _connect(self._path)
         try:
-            _sync(self._path.parent)
-            self.state = read_document_as(
-                self._snapshot,
-                lambda document: restore(StateSnapshot.from_dict(document)),
-                max_bytes=_MAX_BYTES,
-            )
-            self._replay()
+            # To close a descriptor gives back what SQLite has locked in this process: nothing
+            # between two transactions.
+            self._lock = self._path.open("r+b")
+        except OSError as error:
+            self._database.close()
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        try:
+            lock_file(self._lock, self._path)
+            self.state = _read(self._path, self._database)
         except BaseException:
-            self._journal.close()
+            self.close()
             raise
         self.state.note = self._note
 
-    @staticmethod
-    def check(folder: str | Path) -> None:
-        """Refuse a folder that does not look like one of a store."""
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder}: is a file; a state is a folder, name one")
-        if not (folder / _SNAPSHOT).is_file():
-            raise InputError(
-                f"{folder}: holds no {_SNAPSHOT}; make one with `metronome place --cluster`"
-            )
-        if not (folder / _JOURNAL).is_file():
-            raise InputError(
-                f"{folder}: holds no {_JOURNAL}, without which the latest events are lost; "
-                f"restore it, or make an empty file if {_SNAPSHOT} is all there is"
-            )
-
-    def _replay(self) -> None:
-        """Apply the events that the snapshot does not have yet."""
-        name, known, before = self.state.cluster.name, self.state.sequence, None
-        for line, entry in enumerate(self._journal.records, start=1):
-            where = f"{self._path}: line {line}"
-            if entry.cluster != name:
-                raise InputError(
-                    f"{where}: is of cluster {quote(entry.cluster)}, the state of {quote(name)}"
-                )
-            expected = min(entry.sequence, known) if before is None else before + 1
-            if entry.sequence != expected:
-                raise InputError(
-                    f"{where}: is event {entry.sequence}, not {expected}; "
-                    "restore the file, or cut it off before this line"
-                )
-            before = entry.sequence
-            if before < known:
-                continue
-            with error_context(where):
-                self.state.apply(entry.event)
-        if before is not None and before < known:
-            self._clear()  # the process was killed after a snapshot, and before it did this
+    @classmethod
+    def create(cls, path: str | Path, cluster: ClusterSpec) -> Self:
+        """Make a file with an empty cluster, and open it; `InputError` if it holds anything."""
+        return cls.keep(path, ClusterState(cluster))
 
     @classmethod
-    def create(cls, folder: str | Path, cluster: ClusterSpec) -> Self:
-        """Make a folder with an empty cluster, and open it; `InputError` if it holds a state."""
-        return cls.keep(folder, ClusterState(cluster))
-
-    @classmethod
-    def keep(cls, folder: str | Path, state: ClusterState) -> Self:
-        """Make a folder with a copy of a state, and open it; errors as in `create`."""
-        for name in (_SNAPSHOT, _JOURNAL):
-            if (Path(folder) / name).exists():
-                raise InputError(
-                    f"{folder}: holds the {name} of a cluster already; name another folder"
-                )
-        make_folder(folder)
-        _write(Path(folder) / _SNAPSHOT, state)
+    def keep(cls, path: str | Path, state: ClusterState) -> Self:
+        """Make a file with a copy of a state, and open it; errors as in `create`."""
+        path = Path(path)
+        make_folder(path.parent)
         try:
-            (Path(folder) / _JOURNAL).touch()
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
-        return cls(folder)
+            with closing(sqlite3.connect(path, isolation_level=None)) as database, database:
+                database.execute("PRAGMA synchronous = EXTRA")
+                database.execute("BEGIN EXCLUSIVE")
+                if database.execute("SELECT * FROM sqlite_master").fetchone():
+                    raise InputError(f"{path}: holds a database already; name another file")
+                for statement in _SCHEMA:
+                    database.execute(statement)
+                _write(database, state)
+        except sqlite3.Error as error:
+            raise InputError(f"{path}: cannot be made a state ({error})") from None
+        return cls(path)
 
     def change_cluster(self, cluster: ClusterSpec) -> bool:
         """Go on with other nodes and links; return whether anything differs.
 
-        All claims stay in force, and so does what is known of nodes and links that are kept.
+        All reservations stay in force, and so does what is known of nodes and links that are kept.
 
         Raises
         ------
         InputError
-            If a claim does not fit; everything is as before.
+            If a reservation does not fit; everything is as before.
         """
         before = self.state.cluster
         cluster = cluster.model_copy(update={"name": before.name})
         if cluster == before:
             return False
-        where = f"{self._path.parent}: the changed cluster does not fit the jobs there"
-        if self.state.claims and cluster.slot_ms != before.slot_ms:
+        where = f"{self._path}: the changed cluster does not fit the jobs there"
+        if self.state.reservations and cluster.slot_ms != before.slot_ms:
             raise InputError(f"{where}: slot_ms: {cluster.slot_ms}, and {before.slot_ms} until now")
         was = snapshot_of(self.state)
         links = {link.name for link in cluster.links}
-        kept = {link: capacity for link, capacity in was.capacities.items() if link in links}
-        down = tuple(node for node in was.down if node in cluster.nodes_by_name)
-        changes = {"cluster": cluster, "capacities": kept, "down": down}
+        changes = {
+            "cluster": cluster,
+            "sequence": was.sequence + 1,
+            "capacities": {link: mbps for link, mbps in was.capacities.items() if link in links},
+            "down": tuple(node for node in was.down if node in cluster.nodes_by_name),
+        }
         with error_context(where):
             state = restore(was.model_copy(update=changes))
-        self._check_whole()
-        _write(self._snapshot, state)
-        self._clear()
+        with self._transaction() as database:
+            _write(database, state)
         state.note = self._note
         self.state = state
         return True
 
-    def _note(self, event: StateEvent) -> None:
-        self._check_whole()
-        if len(self._journal) >= self._longest:
-            self.compact()
-        entry = _Entry(cluster=self.state.cluster.name, sequence=self.state.sequence, event=event)
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Open a transaction for one event, if all events before it were applied."""
+        sequence = self.state.sequence
         try:
-            self._journal.append(entry)
-        except OSError as error:
-            raise self._not_written(error) from None
-
-    def compact(self) -> None:
-        """Write a new snapshot, and empty the journal; if that cannot be, nothing is lost."""
-        self._check_whole()
-        _write(self._snapshot, self.state)
-        self._clear()
-
-    def _clear(self) -> None:
-        try:
-            self._journal.clear()
-        except OSError as error:
-            raise self._not_written(error) from None
-
-    def _check_whole(self) -> None:
-        """Refuse to go on if it is closed, or an event was noted and not applied as a whole."""
-        if self._closed:
-            raise InputError(f"{self._path.parent}: is closed; open the folder again")
-        last = self._journal.last
-        if last is not None and last.sequence != self.state.sequence - 1:
+            self._database.rollback()  # what an interruption has left open
+            with self._database as database:
+                database.execute("BEGIN IMMEDIATE")
+                if database.execute("SELECT sequence FROM cluster").fetchone() != (sequence,):
+                    raise InputError(
+                        f"{self._path}: event {sequence} was interrupted; open the file again"
+                    )
+                database.execute("UPDATE cluster SET sequence = ?", (sequence + 1,))
+                yield database
+        except sqlite3.Error as error:
             raise InputError(
-                f"{self._path}: event {last.sequence} was interrupted; open the folder again"
-            )
+                f"{self._path}: cannot be written ({error}); nothing changed"
+            ) from None
 
-    def _not_written(self, error: OSError) -> InputError:
-        return InputError(f"{self._path}: cannot be written ({error.strerror}); nothing changed")
+    def _note(self, event: StateEvent) -> None:
+        with self._transaction() as database:
+            match event:
+                case Reserved(reservation=reservation):
+                    row: tuple[object, ...] = reservation.job, reservation.model_dump_json()
+                    database.execute("INSERT INTO reservations VALUES (?, ?)", row)
+                case Unreserved(job=job):
+                    database.execute("DELETE FROM reservations WHERE job = ?", (job,))
+                case Revised(reservations=reservations):
+                    database.executemany(
+                        "UPDATE reservations SET reservation = ? WHERE job = ?",
+                        [
+                            (reservation.model_dump_json(), reservation.job)
+                            for reservation in reservations
+                        ],
+                    )
+                case CapacityChanged(link=link, capacity=capacity):
+                    row = link, capacity
+                    database.execute("INSERT OR REPLACE INTO capacities VALUES (?, ?)", row)
+                case NodeChanged(node=node, up=True):
+                    database.execute("DELETE FROM down WHERE node = ?", (node,))
+                case NodeChanged(node=node):
+                    database.execute("INSERT INTO down VALUES (?)", (node,))
 
     def close(self) -> None:
-        """Release the folder."""
-        self._closed = True
-        self._journal.close()
+        """Release the file."""
+        self._database.close()
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self
@@ -208,27 +197,62 @@ class Store:
         self.close()
 
 
-def _write(path: Path, state: ClusterState) -> None:
-    """Write a snapshot; when this returns it is on the disk, whole."""
-    raw = dump_document(
-        snapshot_of(state).model_dump(mode="json"), one_per_line=["claims"]
-    ).encode()
-    if len(raw) > _MAX_BYTES:
-        raise InputError(f"{path}: would be {len(raw)} bytes, too large to be read again")
-    with staged(path) as temporary, temporary.open("wb") as stream:
-        stream.write(raw)
-        stream.flush()
-        os.fsync(stream.fileno())
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Return when the names of the files in a folder are on the disk."""
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a file that is there; whoever reads it may have to finish what a killed writer left."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; a state is a file, name one")
+    if not path.exists():
+        raise InputError(f"{path}: is not there; make a state with `metronome place --cluster`")
     try:
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+        uri = f"{path.absolute().as_uri()}?mode=rw"
+        database = sqlite3.connect(uri, uri=True, isolation_level=None)
+        database.execute("PRAGMA synchronous = EXTRA")
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return database
+
+
+def _read(path: Path, database: sqlite3.Connection) -> ClusterState:
+    """Return the state in a database."""
+    try:
+        with database:
+            database.execute("BEGIN")
+            if database.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
+                raise InputError(
+                    f"{path}: holds no state; make one with `metronome place --cluster`"
+                )
+            (fault,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if fault != "ok":
+                raise InputError(f"{path}: is damaged ({fault}); restore a copy")
+            tag, cluster, sequence = database.execute("SELECT * FROM cluster").fetchone()
+            query = "SELECT reservation FROM reservations ORDER BY rowid"
+            reservations = [row for (row,) in database.execute(query)]
+            capacities = dict(database.execute("SELECT * FROM capacities").fetchall())
+            down = [node for (node,) in database.execute("SELECT * FROM down")]
+        document = {
+            "format": tag,
+            "cluster": json.loads(cluster),
+            "sequence": sequence,
+            "claims": [json.loads(row) for row in reservations],
+            "capacities": capacities,
+            "down": down,
+        }
+    except (sqlite3.Error, json.JSONDecodeError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    with error_context(path):
+        return restore(StateSnapshot.from_dict(document))
+
+
+def _write(database: sqlite3.Connection, state: ClusterState) -> None:
+    """Write a whole state in place of what is there."""
+    snapshot = snapshot_of(state)
+    for table in ("cluster", "reservations", "capacities", "down"):
+        database.execute(f"DELETE FROM {table}")  # noqa: S608
+    cluster = snapshot.format, snapshot.cluster.model_dump_json(), snapshot.sequence
+    database.execute("INSERT INTO cluster VALUES (?, ?, ?)", cluster)
+    reservations = (
+        (reservation.job, reservation.model_dump_json()) for reservation in snapshot.claims
+    )
+    database.executemany("INSERT INTO reservations VALUES (?, ?)", reservations)
+    database.executemany("INSERT INTO capacities VALUES (?, ?)", snapshot.capacities.items())
+    database.executemany("INSERT INTO down VALUES (?)", ((node,) for node in snapshot.down))

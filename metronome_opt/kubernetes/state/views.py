@@ -34,7 +34,7 @@ class StateSnapshot(Record):
     Parameters
     ----------
     claims
-        In force, in the order in which they came.
+        Reservations in force, in the order in which they came.
     capacities, down
         Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
         take no tasks.
@@ -60,15 +60,15 @@ class StateSnapshot(Record):
 
 def snapshot_of(state: ClusterState) -> StateSnapshot:
     """Return a state as a document."""
-    links, nodes = state.cluster.capacities, state.cluster.nodes
+    nominal, nodes = state.cluster.capacities, state.cluster.nodes
     return StateSnapshot(
         cluster=state.cluster,
         sequence=state.sequence,
-        claims=tuple(state.claims.values()),
+        claims=tuple(state.reservations.values()),
         capacities={
-            link: carries
-            for (link, nominal), carries in zip(links.items(), state.capacity.tolist(), strict=True)
-            if nominal != carries
+            link: capacity
+            for link, capacity in state.capacities.items()
+            if capacity != nominal[link]
         },
         down=tuple(node.name for node, up in zip(nodes, state.up, strict=True) if not up),
     )
@@ -85,9 +85,9 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
         If the document contradicts itself.
     """
     state = ClusterState(snapshot.cluster)
-    for index, claim in enumerate(snapshot.claims):
+    for index, reservation in enumerate(snapshot.claims):
         with error_context(f"claims[{index}]"):
-            state.restore(claim)
+            state.restore(reservation)
     for link, capacity in snapshot.capacities.items():
         with error_context(format_path(["capacities", link])):
             state.apply(CapacityChanged(link=link, capacity=capacity))
@@ -99,7 +99,7 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
 
 
 def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:
-    """Return the claims in force as an instance, their offsets as the current ones.
+    """Return the reservations in force as an instance, their offsets as the current ones.
 
     A link that has failed carries 1 Mbit/s there, since instances know no less.
 
@@ -108,45 +108,49 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
     jobs
         Only these, with the links that they cross; all jobs and all links if None.
     """
-    chosen = [state.claim(job) for job in (state.claims if jobs is None else jobs)]
+    chosen = [state.reservation(job) for job in (state.reservations if jobs is None else jobs)]
     if not chosen:
-        raise InputError(f"{state.cluster.name}: no claims are in force")
-    flows = [state.flows(claim.job) for claim in chosen]
+        raise InputError(f"{state.cluster.name}: no reservations are in force")
+    flows = [state.flows(reservation.job) for reservation in chosen]
     crossed = {link for each in flows for link in each}
     return Instance(
         name=state.cluster.name,
         slot_ms=state.cluster.slot_ms,
         links=tuple(
-            Link(name=link.name, capacity=max(1, carries))
-            for link, carries in zip(state.cluster.links, state.capacity.tolist(), strict=True)
-            if jobs is None or link.name in crossed
+            Link(name=link, capacity=max(1, capacity))
+            for link, capacity in state.capacities.items()
+            if jobs is None or link in crossed
         ),
         jobs=tuple(
-            claim.gang.job(links, stretch=claim.stretch, current_offset=claim.offset)
-            for claim, links in zip(chosen, flows, strict=True)
+            reservation.gang.job(
+                links, stretch=reservation.stretch, current_offset=reservation.offset
+            )
+            for reservation, links in zip(chosen, flows, strict=True)
         ),
         network=state.cluster.network,
         traffic_classes=state.cluster.traffic_classes,
     )
 
 
-def plan_of(claims: Mapping[str, Reservation]) -> Plan:
+def plan_of(reservations: Mapping[str, Reservation]) -> Plan:
     """Return the slots of gated jobs, and the classes of all; others begin unshifted."""
     return Plan(
         {
-            job: claim.offset if claim.gated else claim.gang.ready % claim.gang.period
-            for job, claim in claims.items()
+            job: reservation.offset
+            if reservation.gated
+            else reservation.gang.ready % reservation.gang.period
+            for job, reservation in reservations.items()
         },
-        {job: claim.period for job, claim in claims.items() if claim.gated},
-    ).in_classes({job: claim.traffic_class for job, claim in claims.items()})
+        {job: reservation.period for job, reservation in reservations.items() if reservation.gated},
+    ).in_classes({job: reservation.traffic_class for job, reservation in reservations.items()})
 
 
 def schedule_of(state: ClusterState) -> Schedule:
     """Return the offsets and stretches in force as a schedule of `instance_of`, judged."""
-    offsets = {job: claim.offset for job, claim in state.claims.items()}
-    stretch = {job: claim.stretch for job, claim in state.claims.items()}
-    gated = {job: claim.gated for job, claim in state.claims.items()}
-    classes = {job: claim.traffic_class for job, claim in state.claims.items()}
+    offsets = {job: reservation.offset for job, reservation in state.reservations.items()}
+    stretch = {job: reservation.stretch for job, reservation in state.reservations.items()}
+    gated = {job: reservation.gated for job, reservation in state.reservations.items()}
+    classes = {job: reservation.traffic_class for job, reservation in state.reservations.items()}
     evaluation = evaluate(instance_of(state), offsets, stretch)
     return Schedule(
         instance=state.cluster.name,
@@ -160,7 +164,12 @@ def schedule_of(state: ClusterState) -> Schedule:
         runtime_s=0.0,
         gated=None if all(gated.values()) else gated,
         classes=classes if state.cluster.traffic_classes > 1 else None,
-        paths={job: claim.paths for job, claim in state.claims.items() if claim.paths} or None,
+        paths={
+            job: reservation.paths
+            for job, reservation in state.reservations.items()
+            if reservation.paths
+        }
+        or None,
     )
 
 
@@ -168,10 +177,12 @@ def deployment_of(state: ClusterState) -> Deployment:
     """Return the cluster, and where the tasks run."""
     tasks = [
         Task(job, index, node, links)
-        for job, claim in state.claims.items()
+        for job, reservation in state.reservations.items()
         for index, (node, links) in enumerate(
-            zip(claim.nodes, state.placement(claim).routes, strict=True)
+            zip(reservation.nodes, state.placement(reservation).routes, strict=True)
         )
     ]
-    costs = {job: claim.gang.max_network_cost for job, claim in state.claims.items()}
+    costs = {
+        job: reservation.gang.max_network_cost for job, reservation in state.reservations.items()
+    }
     return Deployment(state.cluster, tuple(tasks), max_network_cost=costs)

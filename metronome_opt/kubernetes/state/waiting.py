@@ -96,11 +96,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     if short > 0:
         faults.append(f"needs {_more_nodes(state, gang, short)}")
         return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
-    failed = [
-        link.name
-        for link, capacity in zip(state.cluster.links, state.capacity.tolist(), strict=True)
-        if not capacity
-    ]
+    failed = [link for link, capacity in state.capacities.items() if not capacity]
     limits = []
     if gang.most_racks is not None:
         limits.append(f"most_racks is {gang.most_racks}")

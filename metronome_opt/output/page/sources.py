@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metronome_opt.errors import InputError, error_context, quote
-from metronome_opt.files.documents import MAX_BYTES, read_document
+from metronome_opt.files.documents import MAX_BYTES, is_database, read_document
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.kubernetes.state.scenario import read_state
 from metronome_opt.problem.instance import INSTANCE_FORMAT
@@ -109,7 +109,7 @@ def find_problem(
 def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | None, str | None]:
     """Return what schedules of one placement solve, and what is false of the first false one."""
     places = points[0].schedule.places
-    source = read_state(path, places) if Path(path).is_dir() else read_source(path)
+    source = read_state(path, places) if is_database(path) else read_source(path)
     problem: PlacedInstance | None = None
     for point in points:
         status = point.schedule.status

@@ -44,7 +44,7 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
         threads.append(threading.current_thread())
         if len(threads) == 1:
             raise ZeroDivisionError("by zero")  # a decision that fails is made again
-        moved = question.claims["b"].model_copy(update={"offset": 100})
+        moved = question.reservations["b"].model_copy(update={"offset": 100})
         return SlotDecision({"b": moved}, "they met")
 
     monkeypatch.setattr(Monitor, "answer", answer)
@@ -62,7 +62,7 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
     run(controller, Flaky(2), None, **events, metrics=metrics, notify=notify)
     failed = "no slots were chosen: ZeroDivisionError: by zero"
     assert lines == ["https://server: no answer", failed, "they met"]
-    assert [claim.offset for claim in state.claims.values()] == [0, 100]
+    assert [claim.offset for claim in state.reservations.values()] == [0, 100]
     assert threading.main_thread() not in threads
     counted = metrics.registry.get_sample_value
     assert counted("metronome_controller_failures_total") == 1

@@ -56,7 +56,7 @@ class Bed:
 
     @property
     def claims(self) -> Mapping[str, Reservation]:
-        return self.state.claims
+        return self.state.reservations
 
     @property
     def uids(self) -> set[str]:
@@ -85,8 +85,8 @@ def check(cluster: FakeCluster, state: ClusterState) -> None:
     """Check that no gang is half placed, no GPU counted twice, no claim without a pod."""
     assert max(cluster.used().values(), default=0) <= 8
     placed = Counter(pod.job for pod in cluster.pods() if pod.place)
-    assert set(placed) == set(state.claims)
-    for job, claim in state.claims.items():
+    assert set(placed) == set(state.reservations)
+    for job, claim in state.reservations.items():
         mine = [pod for pod in cluster.pods() if pod.job == job]
         assert Counter(pod.place for pod in mine) == Counter(claim.nodes)
         claimed = {
@@ -97,7 +97,7 @@ def check(cluster: FakeCluster, state: ClusterState) -> None:
         assert claimed == {pod.name: pod.place for pod in mine}
         assert {slots_in(pod)["offset_ms"] for pod in mine} == {5 * claim.offset}
     jobs = {item["spec"]["job"] for item in cluster.claims_by_name.values()}
-    assert jobs == set(state.claims)
+    assert jobs == set(state.reservations)
 
 
 def test_gangs_are_placed_whole_and_others_get_a_reason(bed: Bed) -> None:
@@ -187,7 +187,7 @@ def test_gang_with_slower_bursts_survives_a_lost_state(bed: Bed, tmp_path: Path)
     with Store.create(tmp_path / "other", spec_of(4)) as other:
         bed.start(other.state)
         bed.reconcile()
-        assert other.state.claims == {"default/a": claim}
+        assert other.state.reservations == {"default/a": claim}
 
 
 def test_priority_without_preemption(bed: Bed) -> None:
@@ -278,7 +278,7 @@ def test_new_slots_reach_running_pods_and_survive_a_lost_state(bed: Bed, tmp_pat
         bed.start(other.state)
         bed.reconcile()
         check(bed.cluster, other.state)
-        assert other.state.claims == {"default/a": after}
+        assert other.state.reservations == {"default/a": after}
     assert bed.uids == before
 
 
@@ -391,7 +391,7 @@ def test_pods_overrule_an_older_state(bed: Bed, tmp_path: Path) -> None:
         old.state.reserve(claim.model_copy(update={"nodes": (other, other)}))
         bed.start(old.state)
         bed.reconcile()
-        assert old.state.claims["default/a"] == claim
+        assert old.state.reservations["default/a"] == claim
     assert bed.uids == before
 
 
@@ -401,7 +401,7 @@ def test_jobs_of_other_namespaces_and_tools_are_left_alone(bed: Bed) -> None:
     other = bed.claims["default/a"].gang.model_copy(update={"name": "by-hand", "tasks": 2})
     decision = place_job(bed.state, other)
     assert isinstance(decision, PlacementDecision)
-    bed.state.reserve(decision.claim)
+    bed.state.reserve(decision.reservation)
     bed.cluster.remove("a")
     bed.start(bed.state, namespace="elsewhere")
     bed.reconcile()
@@ -444,8 +444,8 @@ def test_controller_killed_at_any_action_completes_its_work(tmp_path: Path, mome
         restart()
     with Store(folder) as store:
         check(cluster, store.state)
-        assert set(store.state.claims) == {"default/c", "default/d"}
-        assert all("n0" not in claim.nodes for claim in store.state.claims.values())
+        assert set(store.state.reservations) == {"default/c", "default/d"}
+        assert all("n0" not in claim.nodes for claim in store.state.reservations.values())
 
 
 # ------------------------------------------------------------------ moves

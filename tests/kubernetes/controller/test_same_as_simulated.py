@@ -134,7 +134,7 @@ def controlled(day: Story) -> Iterator[Places]:
         else:
             cluster.remove(name)
         controller.reconcile(cluster.pods(), cluster.nodes())
-        yield {job.removeprefix("default/"): each.nodes for job, each in state.claims.items()}
+        yield {job.removeprefix("default/"): each.nodes for job, each in state.reservations.items()}
 
 
 def stated(day: Story, name: str) -> dict[str, str]:

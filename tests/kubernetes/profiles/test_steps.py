@@ -23,10 +23,10 @@ from metronome_opt.kubernetes.state.placement import (
     occupancy_of,
     place_job,
 )
-from metronome_opt.kubernetes.state.records import Gang, Reserved, read_request
+from metronome_opt.kubernetes.state.records import Gang, read_request
 from metronome_opt.kubernetes.state.scenario import read_state, scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.store import Store
+from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 from metronome_opt.kubernetes.state.views import instance_of, restore, snapshot_of
 from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario import build_scenario
@@ -59,7 +59,7 @@ def bert(folder: Path, workers: int, where: ClusterSpec, **fields: Any) -> Gang:
 def start(state: ClusterState, asked: Gang) -> PlacementDecision:
     decision = place_job(state, asked)
     assert isinstance(decision, PlacementDecision)
-    assert state.reserve(decision.claim)
+    assert state.reserve(decision.reservation)
     return decision
 
 
@@ -79,7 +79,7 @@ def test_bert_is_placed_where_its_iteration_is_shortest(
     assert pytest.approx({1: 361.4, 2: 555.2}[nodes], abs=0.1) == ms
     state = ClusterState(spec())
     decision = start(state, bert(tmp_path, workers, state.cluster))
-    assert len(set(decision.claim.nodes)) == nodes
+    assert len(set(decision.reservation.nodes)) == nodes
     assert decision.placement.racks == 1
     told = decision.best_ms, decision.alone_ms, decision.expected_ms
     assert told == pytest.approx((ms, ms, ms), rel=1e-5)
@@ -130,14 +130,14 @@ def test_a_job_moves_to_where_its_iteration_is_shorter(gated: bool, tmp_path: Pa
     taken = [running(f"t{node}", f"n{node}", gpus=4) for node in range(2)]
     taken += [running(f"t{node}", f"n{node}", gpus=8) for node in (2, 3)]
     state = state_of(spec(), *taken)
-    claim = place_job(state, bert(tmp_path, 8, state.cluster, iterations=1000), now_s=100)
-    assert isinstance(claim, PlacementDecision)
-    state.reserve(claim.claim.model_copy(update={"gated": gated, "started": 100}))
+    decision = place_job(state, bert(tmp_path, 8, state.cluster, iterations=1000), now_s=100)
+    assert isinstance(decision, PlacementDecision)
+    state.reserve(decision.reservation.model_copy(update={"gated": gated, "started": 100}))
     assert decide_moves(state, 10, 100) == []
     state.unreserve("t2")
     (move,) = decide_moves(state, 10, 100)
     assert move.after.nodes == ("n2",) * 8
-    there = apply_migrations(state, {move.job: move.after.nodes}).claims[move.job]
+    there = apply_migrations(state, {move.job: move.after.nodes}).reservations[move.job]
     assert there.gang.period == 72
     assert decide_moves(state, 1000, 100) == []
 
@@ -146,16 +146,15 @@ def test_a_job_moves_to_where_its_iteration_is_shorter(gated: bool, tmp_path: Pa
 
 
 def test_a_step_outlives_its_process(both: ClusterState, tmp_path: Path) -> None:
-    assert [claim.gang.step is not None for claim in both.claims.values()] == [True, True]
-    assert restore(snapshot_of(both)).claims == both.claims
+    assert [reservation.gang.step is not None for reservation in both.reservations.values()] == [
+        True,
+        True,
+    ]
+    assert restore(snapshot_of(both)).reservations == both.reservations
     with Store.create(tmp_path / "state", spec()) as store:
-        for claim in both.claims.values():
-            store.state.reserve(claim)
-    assert "transfers" in (tmp_path / "state" / "journal.jsonl").read_text()
-    with Store(tmp_path / "state") as store:
-        assert store.state.claims == both.claims
-    event = Reserved(claim=both.claims["bert-16"])
-    assert Reserved.model_validate_json(event.model_dump_json()) == event
+        for reservation in both.reservations.values():
+            store.state.reserve(reservation)
+    assert read_cluster_state(tmp_path / "state").reservations == both.reservations
 
 
 # ------------------------------------------------------------------ as a scenario
@@ -176,15 +175,15 @@ def test_a_state_and_its_scenario_have_one_instance(both: ClusterState) -> None:
 @pytest.mark.parametrize("mbps", [50_000, 200_000])
 def test_slots_are_taken_over_on_links_that_changed(mbps: int, both: ClusterState) -> None:
     """It sends for 408 ms or for 102 instead of 204, 82 or 21 slots, after 70 of computing."""
-    for node in set(both.claims["bert-16"].nodes):
+    for node in set(both.reservations["bert-16"].nodes):
         both.set_capacity(node, mbps)
     problem = build_scenario(scenario_of(both))
     slots = 70 + {50_000: 82, 200_000: 21}[mbps]
     assert problem.instance.job("bert-16").period == slots
     assert take_over(both, allocate(scenario_of(both), time_limit=2, threads=1).schedule)
-    claim = both.claims["bert-16"]
-    assert claim.gang.period == slots
-    assert both.cluster.hyperperiod % claim.period == 0
+    reservation = both.reservations["bert-16"]
+    assert reservation.gang.period == slots
+    assert both.cluster.hyperperiod % reservation.period == 0
 
 
 def test_solve_of_a_state_has_the_same_iterations(
@@ -192,8 +191,8 @@ def test_solve_of_a_state_has_the_same_iterations(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Store.create("state", spec()) as store:
-        for claim in both.claims.values():
-            store.state.reserve(claim)
+        for reservation in both.reservations.values():
+            store.state.reserve(reservation)
     assert read_state("state").jobs == scenario_of(both).jobs
     assert metronome("allocate state --time-limit 4 --output s.json") == 0
     times = read_schedule("s.json").expected_ms
@@ -210,16 +209,16 @@ def test_bursts_that_a_place_slowed_down_are_as_stated_elsewhere() -> None:
     """Two tasks on an interface of 100 Mbit/s get 50 each: 4 slots at 60 take 5."""
     state = state_of(cluster([2, 2]), running("x", "n2 n3", gpus=2))
     asked = gang(4, (2, 4, 60), (8, 1, 20))
-    claim = start(state, asked).claim
-    assert [(each.start, each.length) for each in claim.gang.phases] == [(2, 5), (9, 1)]
+    reservation = start(state, asked).reservation
+    assert [(each.start, each.length) for each in reservation.gang.phases] == [(2, 5), (9, 1)]
     wide, narrow = (
         compute_placement(state.cluster, nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
     )
-    again = claim.gang.at(wide.transport, 5, 24)
+    again = reservation.gang.at(wide.transport, 5, 24)
     assert (again.phases, again.period, again.step) == (asked.phases, asked.period, None)
-    assert claim.gang.at(narrow.transport, 5, 24) == claim.gang
+    assert reservation.gang.at(narrow.transport, 5, 24) == reservation.gang
     inside = compute_placement(state.cluster, ["n0"] * 4)
-    assert claim.gang.at(inside.transport, 5, 24).phases == asked.phases
+    assert reservation.gang.at(inside.transport, 5, 24).phases == asked.phases
 
 
 def test_stated_bursts_beside_collectives_are_as_fast_as_links() -> None:
@@ -232,10 +231,10 @@ def test_stated_bursts_beside_collectives_are_as_fast_as_links() -> None:
     )
     asked = gang(2, (10, 1, 90), period=20, step=step)
     where = cluster([2], gpus=1, hyperperiod=60)
-    claim = start(ClusterState(where), asked).claim
+    reservation = start(ClusterState(where), asked).reservation
     # 50 ms of computing, 100 of the burst, and 2 x 1 / 2 x 5 Mbit at 100 Mbit/s, 50 ms.
-    assert [(each.start, each.length) for each in claim.gang.phases] == [(10, 20), (30, 10)]
-    assert max(each.rate for each in claim.gang.phases) <= 100
+    assert [(each.start, each.length) for each in reservation.gang.phases] == [(10, 20), (30, 10)]
+    assert max(each.rate for each in reservation.gang.phases) <= 100
 
 
 def test_delays_of_others_are_shares_of_their_best_iteration() -> None:

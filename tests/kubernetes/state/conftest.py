@@ -11,8 +11,8 @@ from tests.kubernetes.state.small import change, cluster
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Hold a state of four events: two jobs, a slow link, a node that is down."""
+def kept(tmp_path: Path) -> Path:
+    """Keep a state of four events: two jobs, a slow link, a node that is down."""
     with Store.create(tmp_path / "state", cluster([2, 2])) as store:
         change(store.state)
     return tmp_path / "state"

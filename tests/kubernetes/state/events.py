@@ -74,18 +74,18 @@ def draw(chance: random.Random, state: ClusterState) -> StateEvent | None:
     match kind:
         case "arrival":
             gang = _draw_gang(chance, f"job-{chance.getrandbits(40):x}")
-            claim = _any_place(chance, state, gang)
-            return Reserved(claim=claim) if claim else None
+            reservation = _any_place(chance, state, gang)
+            return Reserved(reservation=reservation) if reservation else None
         case "node":
             return _node(chance, state)
         case "capacity":
             link = chance.choice(state.cluster.links)
             capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
             return CapacityChanged(link=link.name, capacity=capacity)
-    if not state.claims:
+    if not state.reservations:
         return None
     if kind == "departure":
-        return Unreserved(job=chance.choice(list(state.claims)))
+        return Unreserved(job=chance.choice(list(state.reservations)))
     return _revision(chance, state) if kind == "revision" else _mistake(chance, state)
 
 
@@ -121,7 +121,7 @@ def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reserv
     stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = chance.randrange(gang.period + stretch)
     flows = compute_placement(state.cluster, nodes).links
-    if any(count * gang.peak > state.room(link) for link, count in flows.items()):
+    if any(count * gang.peak > state.capacities[link] for link, count in flows.items()):
         return None
     return Reservation(gang=gang, nodes=nodes, offset=offset, stretch=stretch)
 
@@ -146,35 +146,41 @@ def _node(chance: random.Random, state: ClusterState) -> StateEvent:
 
 def _revision(chance: random.Random, state: ClusterState) -> StateEvent:
     """Give up to three jobs another rotation, and some of them other traffic or another weight."""
-    jobs = chance.sample(list(state.claims), min(len(state.claims), chance.randint(1, 3)))
-    return Revised(claims=tuple(_revised(chance, state.claims[job]) for job in jobs))
+    jobs = chance.sample(
+        list(state.reservations), min(len(state.reservations), chance.randint(1, 3))
+    )
+    return Revised(reservations=tuple(_revised(chance, state.reservations[job]) for job in jobs))
 
 
-def _revised(chance: random.Random, claim: Reservation) -> Reservation:
-    gang = claim.gang
+def _revised(chance: random.Random, reservation: Reservation) -> Reservation:
+    gang = reservation.gang
     if chance.random() < 0.4:
         changes = {"weight": chance.choice((0, 1, 2, 4)), **_traffic(chance, gang.period)}
         gang = gang.model_copy(update=changes)
-    return claim.model_copy(update={"gang": gang, "offset": chance.randrange(claim.period)})
+    return reservation.model_copy(
+        update={"gang": gang, "offset": chance.randrange(reservation.period)}
+    )
 
 
 def _mistake(chance: random.Random, state: ClusterState) -> StateEvent:
     """Draw an event that has to be refused."""
-    claim = chance.choice(list(state.claims.values()))
+    reservation = chance.choice(list(state.reservations.values()))
     node = chance.choice(state.cluster.nodes)
     many = Resources(gpus=node.has.gpus)
-    large = claim.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
-    moved = claim.model_copy(update={"nodes": (*claim.nodes, node.name)})
-    late = claim.model_copy(update={"offset": claim.period})
-    unknown = claim.model_copy(update={"gang": claim.gang.model_copy(update={"name": "unknown"})})
+    large = reservation.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
+    moved = reservation.model_copy(update={"nodes": (*reservation.nodes, node.name)})
+    late = reservation.model_copy(update={"offset": reservation.period})
+    unknown = reservation.model_copy(
+        update={"gang": reservation.gang.model_copy(update={"name": "unknown"})}
+    )
     mistakes: list[StateEvent] = [
-        Reserved(claim=claim),
+        Reserved(reservation=reservation),
         # The last of its nodes has no room any more.
-        Reserved(claim=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),
+        Reserved(reservation=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),
         Unreserved(job="unknown"),
-        Revised(claims=(_revised(chance, claim), unknown)),
-        Revised(claims=(moved,)),
-        Revised(claims=(late,)),
+        Revised(reservations=(_revised(chance, reservation), unknown)),
+        Revised(reservations=(moved,)),
+        Revised(reservations=(late,)),
         CapacityChanged(link="none", capacity=1),
         CapacityChanged(link=node.rails[0], capacity=2**40),
         NodeChanged(node="none", up=True),
@@ -206,5 +212,5 @@ def _parts(state: ClusterState) -> dict[str, Any]:
     names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity")
     return {
         **{name: getattr(state, name) for name in names},
-        "claims": list(state.claims.items()),  # in their order
+        "reservations": list(state.reservations.items()),  # in their order
     }

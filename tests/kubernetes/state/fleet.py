@@ -231,10 +231,10 @@ class Fleet:
 
     def _notify(self) -> None:
         slot_ns = SLOT_MS * 1_000_000
-        for name, claim in self.state.claims.items():
-            starts = tuple(slot_ns * phase.start for phase in claim.gang.phases)
+        for name, held in self.state.reservations.items():
+            starts = tuple(slot_ns * phase.start for phase in held.gang.phases)
             self.workers[name].claim = Claim(
-                slot_ns * claim.offset, slot_ns * claim.period, starts, gated=claim.gated
+                slot_ns * held.offset, slot_ns * held.period, starts, gated=held.gated
             )
 
     def _scrape(self) -> None:

@@ -49,17 +49,17 @@ def running(
     gpus: int = 0,
     **fields: Any,
 ) -> Reservation:
-    """Return the claim of a job with a task on each of `nodes`, "n0 n1"."""
+    """Return the reservation of a job with a task on each of `nodes`, "n0 n1"."""
     names = tuple(nodes.split())
     asked = gang(len(names), *bursts, name=name, each=Resources(gpus=gpus), **fields)
     return Reservation(gang=asked, nodes=names, offset=offset)
 
 
-def state_of(spec: ClusterSpec, *claims: Reservation) -> ClusterState:
-    """Return a cluster with some claims in force."""
+def state_of(spec: ClusterSpec, *reservations: Reservation) -> ClusterState:
+    """Return a cluster with some reservations in force."""
     state = ClusterState(spec)
-    for claim in claims:
-        state.reserve(claim)
+    for reservation in reservations:
+        state.reserve(reservation)
     return state
 
 

@@ -20,7 +20,9 @@ def usual() -> ClusterState:
     return state_of(cluster([2, 2]), A, B)
 
 
-def claim(asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any) -> Reservation:
+def reservation(
+    asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any
+) -> Reservation:
     place = {"offset": fields.pop("offset", 0), "stretch": fields.pop("stretch", 0)}
     return Reservation(gang=gang(asked, *bursts, **fields), nodes=tuple(nodes.split()), **place)
 
@@ -31,43 +33,55 @@ NEEDS_CPU = Resources(cpu_millicores=1)
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (A.model_copy(update={"offset": 1}), "a: has other claims in force already; unreserve it"),
-        (claim(3, "n1 n3"), "new: 2 nodes for 3 tasks"),
-        (claim(2, "n1 n9"), "new: nodes[1]: there is no node 'n9'"),
-        # The first nodes have room, the last one has not.
-        (claim(3, "n1 n3 n0"), "new: node n0: GPUs: 0 free, 1 needed"),
-        (claim(3, "n3 n3 n3"), "new: node n3: GPUs: 2 free, 3 needed"),
-        (claim(1, "n1", each=NEEDS_CPU), "new: node n1: CPU: 0m free, 1m needed"),
-        (claim(2, "n1 n3", (0, 4, 101)), "new: n1: 101 Mbit/s asked for, 100 to be had"),
-        (claim(3, "n1 n3 n3", (0, 4, 80)), "new: n3: 160 Mbit/s asked for, 100 to be had"),
-        (claim(2, "n1 n3", period=10), "new: period: 10 slots do not divide the hyperperiod of 24"),
-        (claim(2, "n1 n3", offset=12), "new: offset: 12 must be below the period of 12 slots"),
-        (claim(2, "n1 n3", most_racks=1), "new: nodes: they stand in 2 racks, and it may span 1"),
         (
-            claim(2, "n1 n3", max_network_cost=1),
+            A.model_copy(update={"offset": 1}),
+            "a: has another reservation already; unreserve it",
+        ),
+        (reservation(3, "n1 n3"), "new: 2 nodes for 3 tasks"),
+        (reservation(2, "n1 n9"), "new: nodes[1]: there is no node 'n9'"),
+        # The first nodes have room, the last one has not.
+        (reservation(3, "n1 n3 n0"), "new: node n0: GPUs: 0 free, 1 needed"),
+        (reservation(3, "n3 n3 n3"), "new: node n3: GPUs: 2 free, 3 needed"),
+        (reservation(1, "n1", each=NEEDS_CPU), "new: node n1: CPU: 0m free, 1m needed"),
+        (reservation(2, "n1 n3", (0, 4, 101)), "new: n1: 101 Mbit/s asked for, 100 to be had"),
+        (reservation(3, "n1 n3 n3", (0, 4, 80)), "new: n3: 160 Mbit/s asked for, 100 to be had"),
+        (
+            reservation(2, "n1 n3", period=10),
+            "new: period: 10 slots do not divide the hyperperiod of 24",
+        ),
+        (
+            reservation(2, "n1 n3", offset=12),
+            "new: offset: 12 must be below the period of 12 slots",
+        ),
+        (
+            reservation(2, "n1 n3", most_racks=1),
+            "new: nodes: they stand in 2 racks, and it may span 1",
+        ),
+        (
+            reservation(2, "n1 n3", max_network_cost=1),
             "new: nodes: network costs between them are higher than its max_network_cost, 1",
         ),
         # On one node it crosses no link, but its rate has to fit the numbers all the same.
-        (claim(1, "n3", (0, 4, 2**30)), "new: 1073741824 Mbit/s: must be below 1073741824"),
-        (claim(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),
+        (reservation(1, "n3", (0, 4, 2**30)), "new: 1073741824 Mbit/s: must be below 1073741824"),
+        (reservation(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),
     ],
 )
-def test_a_claim_that_does_not_fit_is_refused(asked: Reservation, message: str) -> None:
+def test_a_reservation_that_does_not_fit_is_refused(asked: Reservation, message: str) -> None:
     check_refused(usual(), lambda state: state.reserve(asked), message)
 
 
 def test_a_failed_link_has_room_for_nobody() -> None:
     state = usual()
     state.set_capacity("n3", 0)
-    asked = claim(2, "n1 n3", (0, 1, 1))
+    asked = reservation(2, "n1 n3", (0, 1, 1))
     check_refused(state, lambda s: s.reserve(asked), "new: n3: 1 Mbit/s asked for, 0 to be had")
-    assert state.reserve(claim(2, "n3 n3", (0, 1, 1)))  # they do not use it
+    assert state.reserve(reservation(2, "n3 n3", (0, 1, 1)))  # they do not use it
 
 
 @pytest.mark.parametrize(
     ("revised", "message"),
     [
-        ([B, running("c", "n1")], "there is no job 'c' with claims in force"),
+        ([B, running("c", "n1")], "there is no job 'c' with a reservation"),
         ([B, B.model_copy(update={"offset": 1})], "b: is revised twice at once"),
         ([B, A.model_copy(update={"offset": 12})], "a: offset: 12 must be below the period of 12"),
         ([running("b", "n0 n0", gpus=1), A], "b: node n0: GPUs: 1 free, 2 needed"),
@@ -86,18 +100,18 @@ def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: 
     shifted = [
         each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
     ]
-    check_refused(usual(), lambda state: state.apply(Revised(claims=tuple(shifted))), message)
+    check_refused(usual(), lambda state: state.apply(Revised(reservations=tuple(shifted))), message)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: s.claim("c"), "there is no job 'c' with claims in force"),
+        (lambda s: s.reservation("c"), "there is no job 'c' with a reservation"),
         (lambda s: s.set_capacity("none", 5), "there is no link 'none'"),
         (lambda s: s.set_capacity("n0", -1), "n0: -1 Mbit/s: must be at least 0"),
         (lambda s: s.set_capacity("n0", 2**30), "n0: 1073741824 Mbit/s: must be below 1073741824"),
         (lambda s: s.set_node("none", up=True), "there is no node 'none'"),
-        (lambda s: s.room("none"), "there is no link 'none'"),
+        (lambda s: s.residual("none"), "there is no link 'none'"),
     ],
 )
 def test_what_is_not_there_is_named(call: Callable[[ClusterState], object], message: str) -> None:

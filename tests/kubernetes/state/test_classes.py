@@ -24,9 +24,9 @@ def come(state: ClusterState, name: str, weight: int, length: int) -> int:
     """Let a job without slots come that sends for so many of its 200 slots; return its class."""
     asked = reservation(name, 0, length=length, weight=weight)
     asked = asked.model_copy(update={"gated": False})
-    claim = in_class(state, asked, state.placement(asked))
-    state.reserve(claim)
-    return claim.traffic_class
+    classed = in_class(state, asked, state.placement(asked))
+    state.reserve(classed)
+    return classed.traffic_class
 
 
 @pytest.mark.parametrize(("count", "middle"), [(1, 0), (2, 0), (3, 1), (8, 3)])
@@ -54,16 +54,16 @@ def test_no_job_goes_first_where_others_would_lose_too_much() -> None:
 
 
 def test_class_that_the_cluster_does_not_have_is_refused() -> None:
-    claim = reservation("a", 0).model_copy(update={"traffic_class": 2})
+    held = reservation("a", 0).model_copy(update={"traffic_class": 2})
     with pytest.raises(InputError, match="a: traffic_class: 2: the cluster's highest is 1"):
-        classed(2).reserve(claim)
+        classed(2).reserve(held)
 
 
 def test_class_is_stated_where_gates_and_nccl_read_it() -> None:
     state = classed(4)
-    claim: Reservation = reservation("a", 0).model_copy(update={"traffic_class": 3})
-    state.reserve(claim)
-    annotations = pod_annotations(slots_of(state, claim), "a-0")
+    held: Reservation = reservation("a", 0).model_copy(update={"traffic_class": 3})
+    state.reserve(held)
+    annotations = pod_annotations(slots_of(state, held), "a-0")
     values = {key.rpartition("/")[2]: value for key, value in annotations.items()}
     assert '"traffic_class": 3' in values["slots"]
     assert (values["nccl-ib-tc"], values["nccl-ib-sl"]) == ("96", "3")  # CS3, 24, times 4

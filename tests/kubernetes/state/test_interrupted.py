@@ -17,9 +17,9 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.store import Store
 from tests.kubernetes.state.events import differences, rebuilt
-from tests.kubernetes.state.small import A, B, running, usual
+from tests.kubernetes.state.small import A, B, cluster, running, usual
 
-_INTERRUPTED = {"demand.py", "journal.py", "state.py", "store.py"}
+_INTERRUPTED = {"state.py", "store.py"}
 
 
 class Interrupted(BaseException):
@@ -65,8 +65,8 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def shifted(claim: Reservation) -> Reservation:
-    return claim.model_copy(update={"offset": 0})
+def shifted(reservation: Reservation) -> Reservation:
+    return reservation.model_copy(update={"offset": 0})
 
 
 @pytest.mark.slow
@@ -76,15 +76,15 @@ def shifted(claim: Reservation) -> Reservation:
         lambda store: store.state.reserve(running("d", "n1 n2", (0, 1, 5), gpus=1, weight=7)),
         lambda store: store.state.unreserve("a"),
         lambda store: store.state.revise([shifted(A), shifted(B)]),
-        lambda store: store.compact(),
+        lambda store: store.change_cluster(cluster([2, 3])),
     ],
-    ids=["reserve", "unreserve", "revise", "compact"],
+    ids=["reserve", "unreserve", "revise", "cluster"],
 )
 def test_wherever_it_is_interrupted_no_event_is_done_by_half(
-    call: Callable[[Store], object], folder: Path, tmp_path: Path
+    call: Callable[[Store], object], kept: Path, tmp_path: Path
 ) -> None:
     outcome = tmp_path / "outcome"
-    shutil.copytree(folder, outcome)
+    shutil.copy(kept, outcome)
     with Store(outcome) as store:
         call(store)
         after = rebuilt(store.state)
@@ -92,14 +92,14 @@ def test_wherever_it_is_interrupted_no_event_is_done_by_half(
     interrupted = True
     while interrupted:
         torn = tmp_path / str(line)
-        shutil.copytree(folder, torn)
+        shutil.copy(kept, torn)
         with Store(torn) as store:
             interrupted = interrupt(lambda: call(store), line)
             goes_on = refusal(lambda: store.state.set_capacity("n2", 77)) is None
             expected = rebuilt(store.state) if goes_on else after
         with Store(torn) as store:
             assert differences(store.state, expected) == []
-        shutil.rmtree(torn)
+        torn.unlink()
         went_on += goes_on
         line += 1
     assert went_on > 10
@@ -107,17 +107,17 @@ def test_wherever_it_is_interrupted_no_event_is_done_by_half(
     assert (went_on < line) == (after.sequence > usual().sequence)
 
 
-def test_who_was_interrupted_is_told_to_read_again(folder: Path) -> None:
+def test_who_was_interrupted_is_told_to_read_again(kept: Path) -> None:
     refused = None
-    with Store(folder) as store:
+    with Store(kept) as store:
         for line in itertools.count():
             interrupt(lambda: store.state.set_capacity("n0", line), line)  # noqa: B023
             refused = refusal(lambda: store.state.set_capacity("n1", line))  # noqa: B023
             if refused is not None:
                 break
-        assert refusal(store.compact) == refused
+        assert refusal(lambda: store.change_cluster(cluster([2, 3]))) == refused
         assert refusal(lambda: store.state.unreserve("a")) == refused
     assert refused is not None
-    assert refused.endswith("was interrupted; open the folder again")
-    with Store(folder) as store:
+    assert refused.endswith("was interrupted; open the file again")
+    with Store(kept) as store:
         assert store.state.unreserve("a")

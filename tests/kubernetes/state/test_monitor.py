@@ -1,4 +1,4 @@
-"""The monitor: decisions about the claims of a state, and what is applied.
+"""The monitor: decisions about the reservations of a state, and what is applied.
 
 Iteration times under it are in test_rephase.py.
 """
@@ -51,10 +51,10 @@ class Watched:
 
 def test_jobs_that_obey_keep_their_slots() -> None:
     state = apart()
-    before = dict(state.claims)
+    before = dict(state.reservations)
     watched = Watched(state, reading({"a": OBEYS, "b": OBEYS}))
     watched.run(65)
-    assert state.claims == before
+    assert state.reservations == before
     assert {each.gangs for each in watched.rephased} == {0}
     assert watched.lines[-1] == "what was measured is as claimed"
 
@@ -64,10 +64,10 @@ def test_what_differs_has_to_be_seen_twice() -> None:
     watched = Watched(state, reading({"a": OBEYS, "b": SENDS_LESS}))
     watched.run(12)
     assert watched.lines[-1].startswith("not believed yet: b: period without waiting in ms 900")
-    assert state.claims["b"] == apart().claims["b"]
+    assert state.reservations["b"] == apart().reservations["b"]
     watched.run(10)
-    gang = state.claims["b"].gang
-    assert (gang.period, gang.phases[0].length, state.claims["b"].period) == (180, 40, 200)
+    gang = state.reservations["b"].gang
+    assert (gang.period, gang.phases[0].length, state.reservations["b"].period) == (180, 40, 200)
     assert "b: bursts as measured" in watched.lines[-1]
 
 
@@ -82,7 +82,7 @@ def test_jobs_that_come_are_decided_about_without_measurements() -> None:
     state.reserve(short("c", 10))  # amid a
     watched.run(5)
     assert watched.rephased[-1].gangs
-    starts = sorted(each.offset for each in state.claims.values() if each.gated)
+    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
     assert len(starts) == 3
     following = [*starts[1:], starts[0] + 200]
     assert all(after - start >= 60 for start, after in zip(starts, following, strict=True))
@@ -98,7 +98,7 @@ def test_jobs_of_any_periods_are_decided_about() -> None:
     assert [each.gangs for each in watched.rephased] == [0]  # they fit, and stay
     state.reserve(reservation("d", 0, length=200, period=977, stretch=31))
     watched.run(5)
-    starts = sorted(each.offset for each in state.claims.values() if each.gated)
+    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
     assert len(starts) == 4
 
 
@@ -108,17 +108,17 @@ def test_jobs_that_use_no_link_are_no_matter() -> None:
     assert monitor.ask(state_of(alone), measured=True) is None
     question = Monitor(None).ask(state_of(alone, reservation("a", 7)), measured=True)
     assert question is not None
-    assert list(question.claims) == ["a"]
+    assert list(question.reservations) == ["a"]
 
 
-def test_a_decision_about_other_claims_is_not_applied() -> None:
+def test_a_decision_about_other_reservations_is_not_applied() -> None:
     state = apart()
     monitor = Monitor(reading({"a": OBEYS, "b": SENDS_LESS}), persist=1, clock=lambda: 1000.0)
     question = monitor.ask(state, measured=True)
     assert question is not None
     answer = monitor.answer(question)
-    assert answer.claims
-    state.revise([state.claims["b"].model_copy(update={"offset": 110})])
+    assert answer.reservations
+    state.revise([state.reservations["b"].model_copy(update={"offset": 110})])
     before = snapshot_of(state)
     assert monitor.apply(state, question, answer).gangs == 0
     assert snapshot_of(state) == before
@@ -140,4 +140,4 @@ def test_without_an_answer_nothing_changes_and_the_fault_is_told() -> None:
     assert [each.fault for each in watched.rephased if each.fault] == [
         "http://p: cannot be reached"
     ] * 2
-    assert state.claims == apart().claims
+    assert state.reservations == apart().reservations

@@ -1,4 +1,4 @@
-"""What gates count, as observations, and claims corrected by them: numbers worked out by hand."""
+"""What gates count, as observations, and reservations corrected by them: values worked by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COUNTED = {
 
 
 def claimed(*bursts: tuple[int, int], period: int = 190, stretch: int = 10) -> Reservation:
-    """Return the claim of a job of 190 ms with 10 ms of idle time, in slots of a millisecond."""
+    """Return a reservation of 190 ms and 10 ms of idle time, in slots of a millisecond."""
     phases = tuple(Phase(start=start, length=length, rate=100) for start, length in bursts)
     gang = Gang(name="a", tasks=2, period=period, phases=phases, max_stretch=stretch)
     return Reservation(gang=gang, nodes=("n0", "n1"), offset=20, stretch=stretch)
@@ -87,8 +87,10 @@ def test_jitter_is_observed_and_claimed(
     seen = observe(COUNTED | counted)
     assert isinstance(seen, Observation)
     assert seen.jitter == pytest.approx(jitter)
-    claim = claimed((130, 60))
-    stated = claim.model_copy(update={"gang": claim.gang.model_copy(update={"jitter": 0.03})})
+    reservation = claimed((130, 60))
+    stated = reservation.model_copy(
+        update={"gang": reservation.gang.model_copy(update={"jitter": 0.03})}
+    )
     after = corrected(stated, seen, 1, 1200)
     assert after is not None
     assert after.gang.job({}).jitter == (0.03 if jitter is None else seen.jitter)
@@ -137,14 +139,14 @@ def test_a_counter_that_begins_anew_loses_nothing_but_the_step() -> None:
 def test_what_is_beyond_its_tolerance_differs(
     computing_ms: float, burst_ms: float, waited_ms: float, unlike: str, late: bool
 ) -> None:
-    claim = claimed((0, 10), period=40, stretch=0)
+    reservation = claimed((0, 10), period=40, stretch=0)
     seen = Observation(computing_ms + burst_ms + waited_ms, computing_ms, burst_ms)
-    lines = seen.differences(claim, slot_ms=5)
+    lines = seen.differences(reservation, slot_ms=5)
     assert [line.split()[1] for line in lines] == unlike.split()
-    assert seen.is_late(claim, slot_ms=5) == late
-    free = claim.model_copy(update={"gated": False})
+    assert seen.is_late(reservation, slot_ms=5) == late
+    free = reservation.model_copy(update={"gated": False})
     assert not seen.is_late(free, slot_ms=5)
-    assert seen.no_longer(claim, slot_ms=5).burst_ms == min(burst_ms, 50)
+    assert seen.no_longer(reservation, slot_ms=5).burst_ms == min(burst_ms, 50)
 
 
 def test_differences_that_are_within_the_error_are_none() -> None:
@@ -165,7 +167,7 @@ def test_differences_that_are_within_the_error_are_none() -> None:
         ([(130, 60)], (170, 60), [(170, 60)], 230, 10, 220),
     ],
 )
-def test_claims_are_as_measured(
+def test_reservations_are_as_measured(
     bursts: list[tuple[int, int]],
     seen_ms: tuple[float, float],
     phases: list[tuple[int, int]],
@@ -180,5 +182,5 @@ def test_claims_are_as_measured(
     assert after.gang.max_stretch >= stretch
 
 
-def test_an_iteration_longer_than_the_hyperperiod_is_no_claim() -> None:
+def test_an_iteration_longer_than_the_hyperperiod_is_no_reservation() -> None:
     assert corrected(claimed((130, 60)), Observation(240, 180, 60), 1, 200) is None

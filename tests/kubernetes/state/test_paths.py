@@ -1,4 +1,4 @@
-"""Paths of flows in a cluster's state, in claims, and as pods are told."""
+"""Paths of flows in a cluster's state, in reservations, and as pods are told."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_a_job_that_comes_takes_the_free_spine() -> None:
         state.reserve(across("a", spine, spine))
         place = place_job(state, gang("b"))
         assert isinstance(place, PlacementDecision)
-        assert place.claim.nodes == ("n1", "n3")
-        assert place.claim.paths == ((1 - spine,), (1 - spine,))
-        state.reserve(place.claim)
-        assert state.claims["b"].paths == place.claim.paths
+        assert place.reservation.nodes == ("n1", "n3")
+        assert place.reservation.paths == ((1 - spine,), (1 - spine,))
+        state.reserve(place.reservation)
+        assert state.reservations["b"].paths == place.reservation.paths
 
 
 def test_flows_of_running_jobs_are_told_apart() -> None:
@@ -79,7 +79,7 @@ def test_flows_of_running_jobs_are_told_apart() -> None:
     state.reserve(across("a", 0, 0))
     state.reserve(across("b", 0, 0))
     assert reroute(state, 0.0)
-    (one, other) = (state.claims[name].paths for name in "ab")
+    (one, other) = (state.reservations[name].paths for name in "ab")
     assert {one[0], other[0]} == {one[1], other[1]} == {(0,), (1,)}
     assert not reroute(state, 0.0)
 
@@ -87,15 +87,15 @@ def test_flows_of_running_jobs_are_told_apart() -> None:
 def test_a_job_that_moves_leaves_its_paths_behind() -> None:
     state = spines()
     state.reserve(across("a", 1, 1))
-    assert apply_migrations(state, {"a": ("n0", "n1")}).claims["a"].paths == ()
-    assert apply_migrations(state, {}, {"a": ((0,), (1,))}).claims["a"].paths == ((0,), (1,))
+    assert apply_migrations(state, {"a": ("n0", "n1")}).reservations["a"].paths == ()
+    assert apply_migrations(state, {}, {"a": ((0,), (1,))}).reservations["a"].paths == ((0,), (1,))
 
 
-def test_paths_stand_in_claims_and_annotations() -> None:
+def test_paths_stand_in_reservations_and_annotations() -> None:
     state = spines()
-    claim = across("a", 1, 0)
-    state.reserve(claim)
-    slots = slots_of(state, claim)
+    reservation = across("a", 1, 0)
+    state.reserve(reservation)
+    slots = slots_of(state, reservation)
     assert [pod_annotations(slots, f"a-{task}", task)[PATH] for task in (0, 1)] == ["1", "0"]
     manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
     objects = [each for some in manifests.values() for each in some]
@@ -111,14 +111,14 @@ def test_paths_stand_in_claims_and_annotations() -> None:
     assert scopes["r0-a-down"] == "Downlink"
 
 
-def test_a_claim_without_chosen_paths_names_none() -> None:
+def test_a_reservation_without_chosen_paths_names_none() -> None:
     state = spines()
     fields = {name: getattr(state.cluster, name) for name in ClusterSpec.model_fields}
     hashed = ClusterState(ClusterSpec.model_validate({**fields, "routing": "ecmp"}))
     place = place_job(hashed, gang("a"))
     assert isinstance(place, PlacementDecision)
     hashed.reserve(across("b"))
-    slots = slots_of(hashed, hashed.claims["b"])
+    slots = slots_of(hashed, hashed.reservations["b"])
     assert PATH not in pod_annotations(slots, "b-0")
 
 
@@ -157,14 +157,14 @@ def test_flows_leave_a_spine_that_is_down() -> None:
     state.reserve(across("a", 0, 0))
     state.set_capacity("r0-a", 0)
     assert reroute(state, 0.0)
-    assert state.claims["a"].paths[0] == (1,)
+    assert state.reservations["a"].paths[0] == (1,)
     place = place_job(state, gang("b"))
     assert isinstance(place, PlacementDecision)
-    assert place.claim.paths[0] == (1,)
+    assert place.reservation.paths[0] == (1,)
 
 
 @pytest.mark.parametrize("paths", [((0,),), ((0,), (5,)), ((0,), (0, 1))])
-def test_false_paths_of_a_claim_are_refused(paths: tuple[tuple[int, ...], ...]) -> None:
+def test_false_paths_of_a_reservation_are_refused(paths: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(InputError, match=r"a.*paths"):
         spines().reserve(across("a").model_copy(update={"paths": paths}))
 
@@ -175,7 +175,7 @@ def test_paths_that_are_solved_come_into_force() -> None:
         state.reserve(across(name, 0, 0))
     schedule = allocate(scenario_of(state)).schedule
     assert take_over(state, schedule)
-    one, other = (state.claims[name].paths for name in "ab")
+    one, other = (state.reservations[name].paths for name in "ab")
     assert {one[0], other[0]} == {(0,), (1,)}
     false = schedule.model_copy(update={"paths": {"a": ((0,),)}})
     with pytest.raises(InputError, match=r"a.*paths"):
@@ -200,17 +200,18 @@ def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
     bed = Bed(spines(gpus=4, mbps=6000))
     bed.cluster.submit("a", 3, allreduce="ring")
     assert bed.reconcile() == 0
-    claim = bed.claims["default/a"]
-    assert sorted(map(len, claim.paths)) == [0, 1, 1]
+    reservation = bed.claims["default/a"]
+    assert sorted(map(len, reservation.paths)) == [0, 1, 1]
     told = {pod.place: pod.annotations[PATH] for pod in bed.cluster.pods()}
     assert told == {
-        node: ",".join(map(str, its)) for node, its in zip(claim.nodes, claim.paths, strict=True)
+        node: ",".join(map(str, its))
+        for node, its in zip(reservation.nodes, reservation.paths, strict=True)
     }
     again = spines(gpus=4, mbps=6000)
     bed.state = again
     bed.start(again)
     bed.reconcile()
-    assert again.claims["default/a"].paths == claim.paths
+    assert again.reservations["default/a"].paths == reservation.paths
 
 
 def test_a_state_takes_no_sprayed_flows() -> None:
@@ -239,4 +240,4 @@ def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path
     place = place_job(ClusterState(cluster), asked)
     assert isinstance(place, PlacementDecision)
     assert place.expected_ms == pytest.approx(400)
-    assert [each.rate for each in place.claim.gang.phases] == [1000]
+    assert [each.rate for each in place.reservation.gang.phases] == [1000]

@@ -22,7 +22,7 @@ from tests.kubernetes.state.small import cluster, gang, running, state_of
 def placed(state: ClusterState, asked: Gang, now_s: float | None = None) -> PlacementDecision:
     decision = place_job(state, asked, now_s=now_s)
     assert isinstance(decision, PlacementDecision)
-    assert state.reserve(decision.claim)  # whatever is decided can be reserved
+    assert state.reserve(decision.reservation)  # whatever is decided can be reserved
     return decision
 
 
@@ -38,9 +38,9 @@ def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> WaitD
 def test_job_that_its_own_tasks_slow_down_is_placed_and_says_so() -> None:
     # Two tasks on each interface of 100 Mbit/s get 50 each: 4 slots at 60 take 4.8.
     decision = placed(state_of(cluster([4]), running("x", "n2 n3", gpus=2)), gang(4))
-    assert decision.claim.gang.phases == (Phase(start=0, length=5, rate=50),)
-    assert (decision.claim.gang.period, decision.claim.period) == (13, 24)
-    assert not decision.claim.gated  # an iteration of 24 slots would take longer
+    assert decision.reservation.gang.phases == (Phase(start=0, length=5, rate=50),)
+    assert (decision.reservation.gang.period, decision.reservation.period) == (13, 24)
+    assert not decision.reservation.gated  # an iteration of 24 slots would take longer
     assert (decision.best_ms, decision.alone_ms) == (60, 64)
     assert decision.expected_ms == pytest.approx(64)
     assert decision.why_slower == "2 flows share n0"
@@ -57,12 +57,12 @@ def test_six_jobs_get_a_node_each_and_the_last_one_three() -> None:
     jobs = [gang(4, (40, 24, 80_000), name=f"t{index}", period=64) for index in range(3)]
     jobs += [gang(4, (60, 30, 80_000), name=f"o{index}", period=90) for index in range(2)]
     decisions = [placed(state, job) for job in jobs]
-    assert {len(set(each.claim.nodes)) for each in decisions} == {1}
+    assert {len(set(each.reservation.nodes)) for each in decisions} == {1}
     last = placed(state, gang(8, (60, 30, 80_000), name="o2", period=90))
     # Three tasks on an interface: 150 ms of bursts take 360. At best, in the empty cluster, four on
     # an uplink or two on an interface have 50 Gbit/s each: 240.
     assert (last.best_ms, last.alone_ms, round(last.expected_ms)) == (540, 660, 660)
-    assert len(set(last.claim.nodes)) == 3
+    assert len(set(last.reservation.nodes)) == 3
     slowdowns = [each.expected_ms / each.best_ms for each in [*decisions, last]]
     assert sum(slowdowns) / 6 == pytest.approx((5 + 660 / 540) / 6)
 
@@ -70,7 +70,7 @@ def test_six_jobs_get_a_node_each_and_the_last_one_three() -> None:
 def test_ring_leaves_a_node_once() -> None:
     decision = placed(state_of(cluster([2])), gang(4, allreduce="ring"))
     assert decision.expected_ms == 60
-    assert decision.claim.gated
+    assert decision.reservation.gated
 
 
 def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
@@ -82,10 +82,10 @@ def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
     )
     assert not decision.deferred
     state = state_of(cluster([2], interface=20, gpus=1))
-    assert placed(state, gang(2)).claim.gang.period == 20
+    assert placed(state, gang(2)).reservation.gang.period == 20
     # Nearest are two tasks on either node of a rack, at 10; one on each of four nodes is fast.
     state = state_of(cluster([4], interface=20, hyperperiod=24))
-    assert set(placed(state, gang(4)).claim.nodes) == {"n0", "n1", "n2", "n3"}
+    assert set(placed(state, gang(4)).reservation.nodes) == {"n0", "n1", "n2", "n3"}
 
 
 def test_job_that_runs_is_refused() -> None:
@@ -96,10 +96,10 @@ def test_job_that_runs_is_refused() -> None:
 def test_failed_links_are_not_used() -> None:
     state = state_of(cluster([2, 3], gpus=1))
     state.set_capacity("up-0", 0)
-    assert set(placed(state, gang(3)).claim.nodes) == {"n2", "n3", "n4"}
+    assert set(placed(state, gang(3)).reservation.nodes) == {"n2", "n3", "n4"}
     state = state_of(cluster([4], gpus=1))
     state.set_capacity("n1", 0)
-    assert set(placed(state, gang(3)).claim.nodes) == {"n0", "n2", "n3"}
+    assert set(placed(state, gang(3)).reservation.nodes) == {"n0", "n2", "n3"}
 
 
 # ------------------------------------------------------------------ first slots
@@ -109,7 +109,7 @@ def test_burst_goes_into_middle_of_what_is_free() -> None:
     state = state_of(cluster([2], gpus=1), running("a", "n0 n1"))
     decision = placed(state, gang(2))
     # Two bursts of 60 do not fit 100 together. Of 12 slots 4 to 11 are free, 8 for a burst of 4.
-    assert (decision.claim.gated, decision.claim.offset) == (True, 6)
+    assert (decision.reservation.gated, decision.reservation.offset) == (True, 6)
     assert (decision.expected_ms, decision.delays) == (60, {})
 
 
@@ -120,13 +120,13 @@ def test_all_links_have_one_offset() -> None:
         running("late", "n1 n0", (8, 4, 60)),
     )
     decision = placed(state, gang(2, (0, 1, 60)))
-    assert (decision.claim.gated, decision.claim.offset) == (True, 6)
+    assert (decision.reservation.gated, decision.reservation.offset) == (True, 6)
 
 
 def test_job_that_uses_no_link_keeps_no_slots() -> None:
     # 11 slots do not divide a hyperperiod of 24; nothing makes the job idle for the twelfth.
     decision = placed(state_of(cluster([2])), gang(2, period=11, max_stretch=1))
-    assert not decision.claim.gated
+    assert not decision.reservation.gated
     assert decision.expected_ms == decision.alone_ms == decision.best_ms == 55
 
 
@@ -135,7 +135,7 @@ def test_burst_that_does_not_fit_or_meets_free_jobs_is_free(gated: bool) -> None
     other = running("a", "n0 n1").model_copy(update={"gated": gated})
     length = 10 if gated else 4  # of 8 slots
     decision = placed(state_of(cluster([2], gpus=1), other), gang(2, (0, length, 60)))
-    assert (decision.claim.gated, decision.claim.offset) == (False, 0)
+    assert (decision.reservation.gated, decision.reservation.offset) == (False, 0)
     if gated:
         assert decision.expected_ms > 60
         ((name, before, after),) = decision.affected(state_of(cluster([2], gpus=1), other))
@@ -168,8 +168,8 @@ def test_job_waits_rather_than_slow_down_a_more_important_one() -> None:
 )
 def test_a_late_job_has_a_share_of_its_time_left(now_s: float | None, left: float | None) -> None:
     """It has 60 s: as many more as it has not run, at least a twentieth of those that it has."""
-    claim = running("late", "n0 n1", iterations=1000).model_copy(update={"started": 100})
-    job = occupancy_of(state_of(cluster([2]), claim), now_s).placed["late"].job
+    reservation = running("late", "n0 n1", iterations=1000).model_copy(update={"started": 100})
+    job = occupancy_of(state_of(cluster([2]), reservation), now_s).placed["late"].job
     assert job.length_ms == (None if left is None else pytest.approx(1000 * left))
 
 
@@ -203,7 +203,7 @@ def test_nodes_that_the_network_cost_plugin_rejects_are_not_offered() -> None:
     )
     assert placed(state_of(spec), gang(4, max_network_cost=2)).placement.racks == 2
     taken = state_of(spec, running("a", "n0 n2", gpus=1))
-    assert placed(taken, gang(2, max_network_cost=2)).claim.gang.max_network_cost == 2
+    assert placed(taken, gang(2, max_network_cost=2)).reservation.gang.max_network_cost == 2
     taken = state_of(spec, running("a", "n0 n2", gpus=1))
     assert not waits(taken, gang(2, max_network_cost=0)).deferred
 
@@ -219,7 +219,7 @@ def test_resources_held_by_others_are_no_room() -> None:
     assert waits(state, gang(3, each=each)).reason.endswith(
         "(2 of them: GPUs: 0 free, 4 needed); needs 1 more node with 4 GPUs free"
     )
-    assert set(placed(state, gang(2, each=each)).claim.nodes) == {"n3"}
+    assert set(placed(state, gang(2, each=each)).reservation.nodes) == {"n3"}
 
 
 def test_gang_that_would_be_too_slow_takes_no_room() -> None:

@@ -188,14 +188,14 @@ def test_jobs_of_a_scenario_are_where_it_says_and_send_what_its_instance_says() 
     state = ClusterState(ClusterSpec.of_cluster("any", scenario.cluster, 5, 1500))
     place_scenario(state, scenario)
     for work in scenario.jobs:
-        claim, job = state.claim(work.name), instance.job(work.name)
-        assert claim.nodes == tuple(sorted(work.nodes or ()))
-        assert (claim.period, claim.gang.phases) == (job.period, job.phases)
-        assert (claim.gang.weight, claim.gang.jitter) == (job.weight, job.jitter)
+        reservation, job = state.reservation(work.name), instance.job(work.name)
+        assert reservation.nodes == tuple(sorted(work.nodes or ()))
+        assert (reservation.period, reservation.gang.phases) == (job.period, job.phases)
+        assert (reservation.gang.weight, reservation.gang.jitter) == (job.weight, job.jitter)
         assert state.flows(work.name) == dict(job.links)
-        assert claim.gang.each == Resources(gpus=1)
-        assert claim.gang.max_stretch >= max(claim.stretch, job.max_stretch)
-    assert [claim.offset for claim in state.claims.values()][:2] == [8, 3]
+        assert reservation.gang.each == Resources(gpus=1)
+        assert reservation.gang.max_stretch >= max(reservation.stretch, job.max_stretch)
+    assert [reservation.offset for reservation in state.reservations.values()][:2] == [8, 3]
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,16 @@ _BELIEVED = pytest.mark.xfail(reason="bursts that met others count", strict=Fals
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=_BELIEVED)])
 def test_contended_bursts_are_not_taken_for_longer_ones(seed: int) -> None:
     fleet = ring(seed)
-    before = {name: claim.gang.phases[0].length for name, claim in fleet.state.claims.items()}
+    before = {
+        name: reservation.gang.phases[0].length
+        for name, reservation in fleet.state.reservations.items()
+    }
     fleet.workers["b"].compute_ms += 60
     fleet.run(60)
-    bursts = {name: claim.gang.phases[0].length for name, claim in fleet.state.claims.items()}
+    bursts = {
+        name: reservation.gang.phases[0].length
+        for name, reservation in fleet.state.reservations.items()
+    }
     assert all(bursts[name] <= 1.1 * length for name, length in before.items())
     fleet.workers["b"].compute_ms -= 60
     fleet.run(120)
@@ -130,7 +136,7 @@ def test_jobs_delayed_by_one_another_recover(measured: bool) -> None:
     assert times(fleet) == pytest.approx({"a": 200, "b": 200, "c": 200}, rel=0.002)
 
 
-def test_jobs_that_obey_their_claims_are_left_alone() -> None:
+def test_jobs_that_obey_their_reservations_are_left_alone() -> None:
     fleet = three(measured=True)
     fleet.run(600)
     assert fleet.rephasings == []
@@ -147,5 +153,5 @@ def test_jobs_that_fit_again_keep_slots() -> None:
     fleet.leave("c")
     fleet.leave("d")
     fleet.run(90)
-    assert [claim.gated for claim in fleet.state.claims.values()] == [True] * 2
+    assert [reservation.gated for reservation in fleet.state.reservations.values()] == [True] * 2
     assert times(fleet) == pytest.approx({"a": 200, "b": 200}, rel=0.03)

@@ -52,7 +52,7 @@ def test_nodes_have_what_a_scenario_can_use() -> None:
     assert [job.name for job in scenario.jobs] == ["a", "b"]
     assert [node.has.gpus for node in scenario.cluster.nodes] == [2, 1, 1, 0]
     assert scenario.cluster.capacities["n2"] == 1
-    with pytest.raises(InputError, match="no claims of several tasks are in force"):
+    with pytest.raises(InputError, match="no reservations of several tasks are in force"):
         scenario_of(ClusterState(cluster([2])))
 
 
@@ -67,7 +67,7 @@ def test_slots_that_were_solved_are_taken_over() -> None:
     state = usual()
     stretched = schedule(stretch={"b": 4}, stretch_limit="1/2", gated={"a": False, "b": True})
     assert take_over(state, stretched)
-    a, b = state.claims["a"], state.claims["b"]
+    a, b = state.reservations["a"], state.reservations["b"]
     assert (a.offset, a.stretch, a.gated) == (0, 0, False)
     assert (b.offset, b.stretch, b.gated) == (6, 4, True)
     assert (a.nodes, b.nodes) == (A.nodes, B.nodes)
@@ -83,7 +83,7 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
     found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
     assert take_over(state, found)
-    assert [claim.period for claim in state.claims.values()] == [220, 220]
+    assert [reservation.period for reservation in state.reservations.values()] == [220, 220]
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_what_is_not_of_a_state_is_not_taken_over(fields: dict[str, object], sai
     state = usual()
     with pytest.raises(InputError, match=said):
         take_over(state, schedule(**fields))
-    assert state.claims == usual().claims
+    assert state.reservations == usual().reservations

@@ -64,10 +64,10 @@ def test_a_contradiction_is_named_with_its_place(path: str, value: Any, message:
 # ------------------------------------------------------------------ in the words of others
 
 
-def test_without_claims_there_is_no_instance() -> None:
-    with pytest.raises(InputError, match="no claims are in force"):
+def test_without_reservations_there_is_no_instance() -> None:
+    with pytest.raises(InputError, match="no reservations are in force"):
         instance_of(ClusterState(cluster([2])))
-    with pytest.raises(InputError, match="there is no job 'c' with claims in force"):
+    with pytest.raises(InputError, match="there is no job 'c' with a reservation"):
         instance_of(state_of(cluster([2, 2]), A), ["c"])
 
 
