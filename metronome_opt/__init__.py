@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from metronome_opt.api import allocate as allocate
     from metronome_opt.api import load as load
     from metronome_opt.api import pareto as pareto
+    from metronome_opt.api import simulate as simulate
     from metronome_opt.api import solve as solve
     from metronome_opt.errors import InputError as InputError
     from metronome_opt.errors import MetronomeError as MetronomeError
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from metronome_opt.verify import verify_schedule as verify_schedule
 
 _HOME = {
-    "api": ("allocate", "load", "pareto", "solve"),
+    "api": ("allocate", "load", "pareto", "simulate", "solve"),
     "output.comparison": ("compare",),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "problem.instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),

@@ -1,4 +1,4 @@
-"""The verbs of the package: read a problem, solve it, allocate, find fronts.
+"""The verbs of the package: read a problem, solve it, allocate, find fronts, simulate.
 
 All take the same problems: an instance, a scenario, the result of a verb, a file, or the name of a
 shipped scenario. Arguments are checked before anything is computed.
@@ -28,6 +28,7 @@ from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.scenario.placed_instance import PlacedInstance
+from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
     Arguments,
@@ -44,6 +45,8 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
 
 if TYPE_CHECKING:
+    from metronome_opt.engine.conditions import Conditions
+    from metronome_opt.simulation.result import SimulationResult
     from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 
 DEFAULT_FRONT_LIMIT = 600.0
@@ -345,3 +348,59 @@ def pareto(
             budget,
             callback,
         )
+
+
+def simulate(
+    problem: Problem,
+    policy: str | None = None,
+    *,
+    iterations: int = 200,
+    seed: int = 0,
+    conditions: Conditions | None = None,
+) -> SimulationResult:
+    """Simulate jobs under a policy, or in the windows of a result.
+
+    Parameters
+    ----------
+    problem
+        A scenario whose jobs state numbers of iterations, a file of one, or the name of a shipped
+        scenario; or the result of `solve` or `allocate`, whose gated jobs keep their windows.
+    policy
+        A name of `metronome_opt.simulation.POLICIES`, ``metronome`` if None; not for a result.
+    iterations
+        Number of iterations of the jobs of a result.
+    seed
+        Random seed, which does not depend on the policy.
+    conditions
+        Disturbances; none if None.
+
+    Returns
+    -------
+    SimulationResult
+        Tables of jobs, links and rates.
+
+    Raises
+    ------
+    InputError
+        If an argument is invalid.
+    """
+    from metronome_opt.simulation.run import simulate as simulate_policy
+    from metronome_opt.simulation.run import simulate_schedule
+
+    if isinstance(problem, Result):
+        if policy is not None:
+            raise InputError("policy: a result has its own windows; omit it")
+        return simulate_schedule(
+            problem.instance,
+            problem.offsets,
+            problem.stretch,
+            stretch_limit=problem.schedule.stretch_limit,
+            gated=problem.schedule.gated,
+            iterations=iterations,
+            seed=seed,
+            conditions=conditions,
+        )
+    source = read_problem(problem)
+    if not isinstance(source, Scenario):
+        raise InputError("problem: a policy places jobs of a scenario; for an instance, solve it")
+    return simulate_policy(source, policy or "metronome", seed=seed, conditions=conditions)

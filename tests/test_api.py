@@ -18,8 +18,10 @@ from metronome_opt import (
     ProgressEvent,
     StopReason,
     allocate,
+    compare,
     load,
     read_instance,
+    simulate,
     solve,
     write_instance,
 )
@@ -127,6 +129,23 @@ def test_problem_may_be_a_problem_or_a_file(tmp_path: Path) -> None:
     assert solve("paper-24", "unshifted", "contention").instance.name == "paper-24"
     with pytest.raises(InputError, match="problem: must be an Instance"):
         solve(two_jobs().to_dict())  # type: ignore[arg-type]
+
+
+def test_results_are_compared_and_simulated(tmp_path: Path) -> None:
+    write_instance(two_jobs(), tmp_path / "two.json")
+    result = solve(tmp_path / "two.json")
+    table = compare([tmp_path / "two.json", result])
+    assert list(table.index) == ["unshifted", "auto"]
+    assert table.value["unshifted"] > table.value["auto"] == 0
+    before, after = (
+        simulate(each, iterations=20).jobs.iteration_mean_ms.sum()
+        for each in (solve(two_jobs(), "unshifted"), result)
+    )
+    assert after < before
+    with pytest.raises(InputError, match="policy: a result has its own windows; omit it"):
+        simulate(result, "nearest")
+    with pytest.raises(InputError, match="a policy places jobs of a scenario"):
+        simulate(two_jobs(), "nearest")
 
 
 # ------------------------------------------------------------------ stopping rules

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from metronome_opt.allocation.arguments import Problem
+from metronome_opt.api import solve
 from metronome_opt.problem.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def compare(results: Iterable[Result]) -> pd.DataFrame:
+def compare(results: Iterable[Problem]) -> pd.DataFrame:
     """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
+
+    A problem, such as the name of a shipped scenario, stands for its jobs starting when ready.
 
     Results of different objectives have no bound in common: there is then a column of bounds for
     each objective. What is not known is missing (``<NA>``), not 0. Values are floats to read and
@@ -20,10 +24,10 @@ def compare(results: Iterable[Result]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    results = list(results)
-    names = list(dict.fromkeys(result.schedule.primary_objective for result in results))
+    found = [r if isinstance(r, Result) else solve(r, "unshifted") for r in results]
+    names = list(dict.fromkeys(result.schedule.primary_objective for result in found))
     rows = []
-    for result in results:
+    for result in found:
         name, evaluation = result.schedule.primary_objective, result.evaluation
         bounds = {
             "lower_bound" if len(names) == 1 else f"{each}_bound": result.bound

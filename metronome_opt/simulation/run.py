@@ -290,6 +290,7 @@ def simulate_schedule(
     conditions: Conditions | None = None,
     seed: int = 0,
     enforce: bool = True,
+    gated: Mapping[str, bool] | None = None,
     trace: bool = False,
 ) -> SimulationResult:
     """Simulate the jobs of an instance with the windows of a schedule.
@@ -307,6 +308,8 @@ def simulate_schedule(
         Disturbances.
     enforce
         Whether jobs keep their windows, as one group; otherwise they only start in them.
+    gated
+        Whether each job keeps its windows; None for all jobs.
     trace
         Whether the rates on all links are traced.
 
@@ -333,7 +336,8 @@ def simulate_schedule(
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * instance.slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * instance.slot_ms)
-        windows = WindowSchedule(period) if enforce else None
+        is_gated = enforce and (gated is None or gated[job.name])
+        windows = WindowSchedule(period) if is_gated else None
         engine.start_job(index, job.links, at=start, windows=windows)
         rows.append(
             {
