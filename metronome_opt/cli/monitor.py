@@ -59,10 +59,11 @@ def monitor(
     # There is only one check, so its findings need no confirmation.
     monitored = Monitor(read, check_s=interval, persist=1)
     watch = _Watch(state, monitored, None if dry_run else claims, as_json=as_json)
-    answer = watch.check(partial(monitored.ask, measured=True), dry_run=dry_run)
-    if answer is None:
+    decision = watch.check(partial(monitored.review, measured=True), dry_run=dry_run)
+    if decision is None:
         watch.report("no job has claims on links", 0, {}, None)
-    return 0 if answer is not None and len(_unmeasured(answer)) < len(answer.observations) else 1
+    is_measured = decision is not None and len(_unmeasured(decision)) < len(decision.observations)
+    return 0 if is_measured else 1
 
 
 @dataclass
@@ -81,7 +82,7 @@ class _Watch:
             while True:
                 try:
                     self.check(self.monitor.next)
-                except MetronomeError as error:  # another process may write it for a while
+                except MetronomeError as error:  # another process writes it, say; that passes
                     typer.echo(f"metronome: {error}", err=True)
                 time.sleep(interval_s)
         except KeyboardInterrupt:
@@ -99,20 +100,20 @@ class _Watch:
 
         self._export()
         done = ask(read_cluster_state(self.state))
-        answer = None
+        decision = None
         if isinstance(done, SlotReview):
-            question, answer = done, self.monitor.answer(done)
+            review, decision = done, self.monitor.decide(done)
             if dry_run:
-                done = ReviewOutcome(0, answer.reason, answer.fault)
+                done = ReviewOutcome(0, decision.reason, decision.fault)
             else:
                 with Store(self.state) as store:
-                    done = self.monitor.apply(store.state, question, answer)
+                    done = self.monitor.apply(store.state, review, decision)
         if done is not None:
             self.exported &= not done.gangs
-            unmeasured = {} if answer is None else _unmeasured(answer)
+            unmeasured = {} if decision is None else _unmeasured(decision)
             self.report(done.line, done.gangs, unmeasured, done.fault)
         self._export()
-        return answer
+        return decision
 
     def _export(self) -> None:
         """Write the claims in force if the folder may have others.
@@ -146,5 +147,5 @@ class _Watch:
             typer.echo(f"  not measured: {first_few(jobs, _MAX_NAMED)}: {why}")
 
 
-def _unmeasured(answer: SlotDecision) -> dict[str, str]:
-    return {job: each for job, each in answer.observations.items() if isinstance(each, str)}
+def _unmeasured(decision: SlotDecision) -> dict[str, str]:
+    return {job: each for job, each in decision.observations.items() if isinstance(each, str)}

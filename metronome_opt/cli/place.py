@@ -15,10 +15,8 @@ from metronome_opt.errors import InputError, error_context, pluralise, quote
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.state.placement import PlacementDecision
-    from metronome_opt.kubernetes.state.records import CapacityChanged, Gang, NodeChanged
+    from metronome_opt.kubernetes.state.records import Change, Gang
     from metronome_opt.kubernetes.state.state import ClusterState
-
-    Change = CapacityChanged | NodeChanged
 
 
 def place(
@@ -85,23 +83,24 @@ def place(
 
     A reservation is on the disk in STATE before it is printed.
     """
-    changes = _changes_of(cordon or (), uncordon or (), link_capacity or ())
+    change = _change_of(cordon or (), uncordon or (), link_capacity or ())
+    is_changed = bool(change.capacities or change.up)
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
     _check_alone(
-        job is not None, cluster is not None or bool(changes), remove, apply_schedule, dry_run
+        job is not None, cluster is not None or is_changed, remove, apply_schedule, dry_run
     )
     options.check_outputs(plot, claims)
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
-        _read_gang(new, state, job, remove, changes)  # faults are raised before STATE is made
-    is_read = dry_run or not (cluster or job or changes or remove or apply_schedule)
+        _read_gang(new, state, job, remove, change)  # faults are raised before STATE is made
+    is_read = dry_run or not (cluster or job or is_changed or remove or apply_schedule)
     with _opened(state, new, is_read=is_read) as current:
         before = current.sequence
-        gang = _read_gang(current, state, job, remove, changes)
-        for change in changes:
-            typer.echo(_apply_change(current, change), err=True)
+        gang = _read_gang(current, state, job, remove, change)
+        for line in _apply_change(current, change):
+            typer.echo(line, err=True)
         if gang is None:
             placed = True
             if apply_schedule is not None:
@@ -115,8 +114,8 @@ def place(
             placed = _place(
                 current, gang, remove=remove, dry_run=dry_run, plot=plot, as_json=as_json
             )
-        is_changed = new is not None or current.sequence > before
-        options.wrote(state if is_changed else None)
+        is_written = new is not None or current.sequence > before
+        options.wrote(state if is_written else None)
         if output is not None:
             _write_scenario(current, output)
         if claims is not None:
@@ -148,11 +147,11 @@ def _check_alone(
         raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
 
 
-def _changes_of(
+def _change_of(
     cordoned: Iterable[str], uncordoned: Iterable[str], capacities: Iterable[str]
-) -> list[Change]:
-    """Return the changes of nodes and links that options name."""
-    from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
+) -> Change:
+    """Return the change of nodes and links that options name."""
+    from metronome_opt.kubernetes.state.records import Change
 
     both = sorted(set(cordoned) & set(uncordoned))
     if both:
@@ -169,37 +168,29 @@ def _changes_of(
                 f"--link-capacity: {quote(link)} is given as {rates[link]} and as {int(rate)}; "
                 "give one of the two"
             )
-    changes: list[Change] = [
-        CapacityChanged(link=link, capacity=rate) for link, rate in rates.items()
-    ]
-    changes += [NodeChanged(node=node, up=False) for node in cordoned]
-    changes += [NodeChanged(node=node, up=True) for node in uncordoned]
-    return changes
+    up = dict.fromkeys(cordoned, False) | dict.fromkeys(uncordoned, True)
+    return Change(capacities=rates, up=up)
 
 
-def _apply_change(state: ClusterState, change: Change) -> str:
-    """Apply a change, and return a line that states it and the jobs that it concerns."""
-    from metronome_opt.kubernetes.state.records import CapacityChanged
-
-    if isinstance(change, CapacityChanged):
-        state.set_capacity(change.link, change.capacity)
-        jobs = [job for job in state.reservations if change.link in state.flows(job)]
-        what = f"{change.link} carries {change.capacity:,} Mbit/s"
-    else:
-        state.set_node(change.node, up=change.up)
-        jobs = state.jobs_on(change.node)
-        what = f"{change.node} takes {'tasks' if change.up else 'no more tasks'}"
-    return f"{what}; on it: {', '.join(jobs) or 'no job'}"
+def _apply_change(state: ClusterState, change: Change) -> Iterator[str]:
+    """Apply a change, and yield lines that state it and the jobs that it concerns."""
+    for link, capacity in change.capacities.items():
+        state.set_capacity(link, capacity)
+        jobs = [held.job for held, _ in state.users(link)]
+        yield f"{link} carries {capacity:,} Mbit/s; on it: {', '.join(jobs) or 'no job'}"
+    for node, up in change.up.items():
+        state.set_node(node, up=up)
+        takes = "tasks" if up else "no more tasks"
+        yield f"{node} takes {takes}; on it: {', '.join(state.jobs_on(node)) or 'no job'}"
 
 
 def _read_gang(
-    state: ClusterState, path: Path, job: Path | None, remove: str | None, changes: list[Change]
+    state: ClusterState, path: Path, job: Path | None, remove: str | None, change: Change
 ) -> Gang | None:
     """Return the job to place, None if there is none; refuse what cannot be done."""
     from metronome_opt.kubernetes.state.records import read_request
 
-    for change in changes:
-        state.check(change)
+    state.check(change)
     if remove is not None and remove not in state.reservations:
         raise InputError(f"--remove: {path} has no job {quote(remove)}")
     if job is None:

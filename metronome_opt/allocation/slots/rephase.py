@@ -1,6 +1,6 @@
 """New slots for running jobs, if simulated iterations become shorter by them.
 
-For each connected component of jobs four plans are simulated: no change; the corrected claims in
+For a connected component of jobs four plans are simulated: no change; the corrected reservations in
 their slots; a plan of minimum slowdown, rotated so that jobs wait little for it; and no job gated.
 A later plan is taken only if iterations become noticeably shorter by it, with the cost of waiting
 once counted in. No job may become slower than now: gates give up slots that jobs cannot keep, so
@@ -48,7 +48,7 @@ class NewSlots(NamedTuple):
     Attributes
     ----------
     plan
-        Offsets and periods of the jobs that get other slots or a corrected claim.
+        Offsets and periods of the jobs that get other slots or a corrected reservation.
     why
         Text on what the change brings, or why there is none.
     """
@@ -70,9 +70,9 @@ def choose_slots(
     Parameters
     ----------
     before, plan
-        The jobs as claimed, without idle time, and the plan in force.
+        The jobs as reserved, without idle time, and the plan in force.
     measured, corrected
-        The jobs as measured, and the plan with corrected claims.
+        The jobs as measured, and the plan with corrected reservations.
     hyperperiod
         Slots that every period of a gated job has to divide.
     concerned
@@ -85,7 +85,7 @@ def choose_slots(
         jobs, links = ({item.name for item in items} for items in (part.jobs, part.links))
         if concerned and not (jobs | links).isdisjoint(concerned):
             group = _Group(before, plan.only(part), part, corrected.only(part), hyperperiod)
-            if group.fits_as_claimed:
+            if group.fits_as_reserved:
                 continue  # their idle time is only known once they run
             way = group.choose()
             if group.is_slow:
@@ -135,7 +135,7 @@ class _Group:
 
     @cached_property
     def stay(self) -> Plan:
-        """Plan without changes: jobs keep the periods that they claim."""
+        """Plan without changes: jobs keep the periods of their reservations."""
         offsets = {
             name: self.corrected.offsets[name] % period
             for name, period in self.plan.periods.items()
@@ -186,13 +186,13 @@ class _Group:
         return chosen
 
     @property
-    def fits_as_claimed(self) -> bool:
-        """Whether all jobs fit, no period is longer than needed, and jobs run as claimed."""
+    def fits_as_reserved(self) -> bool:
+        """Whether all jobs fit, no period is longer than needed, and jobs run as reserved."""
         for job in self.part.jobs:
-            claimed, period = self.before.job(job.name), self.plan.periods.get(job.name)
+            reserved, period = self.before.job(job.name), self.plan.periods.get(job.name)
             if (
                 period is None
-                or (job.period, job.phases) != (claimed.period, claimed.phases)
+                or (job.period, job.phases) != (reserved.period, reserved.phases)
                 or any(self.hyperperiod % length == 0 for length in range(job.period, period))
             ):
                 return False
@@ -200,7 +200,7 @@ class _Group:
 
     @cached_property
     def _fits(self) -> bool:
-        """Whether the gated jobs fit, with corrected claims."""
+        """Whether the gated jobs fit, with corrected reservations."""
         periods = self.corrected.periods
         kept = [job for job in self._instance.jobs if job.name in periods]
         if not kept:

@@ -124,7 +124,7 @@ class _Rephasing:
 
     def _answer(self, question: SlotReview, future: Future[SlotDecision]) -> None:
         try:
-            future.set_result(self._monitor.answer(question))
+            future.set_result(self._monitor.decide(question))
         except BaseException as error:
             future.set_exception(error)
 

@@ -162,9 +162,9 @@ class Controller:
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
         self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
-        now, claims = self._clock(), self.state.reservations
+        now, running = self._clock(), self.state.reservations
         self._moving = {
-            job: move for job, move in self._moving.items() if now < move[1] and job in claims
+            job: move for job, move in self._moving.items() if now < move[1] and job in running
         }
         self.deferred &= jobs.keys()
         self._reported = {
@@ -205,30 +205,30 @@ class Controller:
 
     def _settle(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
-        claim = self.state.reservations.get(members.job)
-        if claim is not None and members.job in self._moving:
-            self._go_on(claim, members)
+        reservation = self.state.reservations.get(members.job)
+        if reservation is not None and members.job in self._moving:
+            self._go_on(reservation, members)
             return
-        if claim is not None and not members.placed and not members.done:
+        if reservation is not None and not members.placed and not members.done:
             # Interrupted before its first pod was released, or all its pods are new.
             self._release(members.job)
-            claim = None
-        if claim is not None and _misplaced(claim, members):
+            reservation = None
+        if reservation is not None and _misplaced(reservation, members):
             self.state.unreserve(members.job)  # of an older state: pods know better
-            claim = None
-        if claim is None and members.placed:
-            claim = self._recover(members)
-            if claim is None:
+            reservation = None
+        if reservation is None and members.placed:
+            reservation = self._recover(members)
+            if reservation is None:
                 self._restart(members, "its reservation is lost")
                 return
-        if claim is None:
+        if reservation is None:
             self._wait(members, waiting)
             return
         reason = self._reason_to_restart(members)
         if reason is not None:
             self._restart(members, reason)
         else:
-            self._apply(claim, members)
+            self._apply(reservation, members)
 
     def _wait(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Queue a job for a place once all its pods are there."""
@@ -259,7 +259,7 @@ class Controller:
                 gang = at_place(self.state, gang, place)
                 # A job that was measured may iterate faster than its annotations say.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)
-                claim = Reservation(
+                reservation = Reservation(
                     gang=gang,
                     nodes=place.nodes,
                     offset=round(slots["offset_ms"]) // slot_ms,
@@ -267,8 +267,8 @@ class Controller:
                     gated=slots.get("gated", True),
                     paths=paths,
                 )
-                self.state.reserve(claim)
-                return claim
+                self.state.reserve(reservation)
+                return reservation
         return None
 
     def _reason_to_restart(self, members: GangPods) -> str | None:
@@ -304,10 +304,10 @@ class Controller:
         if self._clock() < self._moves_from:
             return
         costs_s: dict[str, float] = {}
-        for job, claim in self.state.reservations.items():
+        for job, reservation in self.state.reservations.items():
             with suppress(InputError):  # what cannot be read moves nothing
                 cost_s = jobs[job].move_cost_s if job in jobs else None
-                if cost_s is not None and len(jobs[job].pods) == claim.gang.tasks:
+                if cost_s is not None and len(jobs[job].pods) == reservation.gang.tasks:
                     costs_s[job] = cost_s
         if not costs_s:
             return
@@ -319,22 +319,22 @@ class Controller:
             restart = partial(self._restart, reason=f"moves to {where}: {gain}")
             self._attempt(jobs[move.job], restart)
 
-    def _go_on(self, claim: Reservation, members: GangPods) -> None:
+    def _go_on(self, reservation: Reservation, members: GangPods) -> None:
         """Go on with a move; it ends when all pods are new and wait for their place.
 
         Until then the gang keeps its old place, where pods may still run.
         """
         there = [pod for pod in members.waits if not pod.held_by_others]
-        if members.placed or len(there) < claim.gang.tasks:
+        if members.placed or len(there) < reservation.gang.tasks:
             for pod in members.placed:
                 if not pod.leaving:  # this was interrupted
                     self._cluster.delete(pod)
             return
         after, _ = self._moving.pop(members.job)
         nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
-        claim = apply_migrations(self.state, nodes, paths).reservations[members.job]
-        self.state.revise([claim])  # if that is refused it waits for any place
-        self._apply(claim, members)
+        reservation = apply_migrations(self.state, nodes, paths).reservations[members.job]
+        self.state.revise([reservation])  # if that is refused it waits for any place
+        self._apply(reservation, members)
 
     def _release(self, job: str) -> None:
         self._cluster.unclaim(job)
@@ -386,30 +386,30 @@ class Controller:
         self.state.reserve(answer.reservation)
         self._apply(answer.reservation, members, answer.why_slower)
 
-    def _apply(self, claim: Reservation, members: GangPods, slower: str = "") -> None:
+    def _apply(self, reservation: Reservation, members: GangPods, slower: str = "") -> None:
         """Make pods and claims agree with the reservation, where they do not."""
-        slots = slots_of(self.state, claim)
-        tasks = _tasks(claim, members)
+        slots = slots_of(self.state, reservation)
+        tasks = _tasks(reservation, members)
         waits = [task for task in tasks if task.pod.place is None]
         placed = [task for task in tasks if task.pod.place is not None]
         stale = [task for task in placed if stated_slots(task.pod) != slots]
-        manifests = claim_manifests(self.state, claim, [*waits, *stale])
+        manifests = claim_manifests(self.state, reservation, [*waits, *stale])
         if self._claims is not None:
-            wanted = claim_manifests(self.state, claim, placed)
+            wanted = claim_manifests(self.state, reservation, placed)
             manifests += (item for item in wanted if not matches(self._claims.get(key(item)), item))
         if manifests:
             self._cluster.claim(manifests)
         if stale:
             times = f"offset {slots['offset_ms']} ms, period {slots['period_ms']} ms"
-            if not claim.gated:
+            if not reservation.gated:
                 times = "no slots: bursts begin when they are ready"
             self._report(members, "Rephased", times)
         for task in stale:
             self._cluster.annotate(task, slots)
         if waits:
             self._cluster.assign(waits, slots)
-            where = ", ".join(dict.fromkeys(claim.nodes))
-            begin = f"offset {slots['offset_ms']} ms" if claim.gated else "no slots"
+            where = ", ".join(dict.fromkeys(reservation.nodes))
+            begin = f"offset {slots['offset_ms']} ms" if reservation.gated else "no slots"
             longer = f"; slower than at best: {slower}" if slower else ""
             self._report(members, "Placed", f"on {where}, {begin}{longer}")
 
@@ -421,12 +421,12 @@ def _unix_time(created: str, default: float) -> float:
     return default
 
 
-def _tasks(claim: Reservation, members: GangPods) -> list[Assignment]:
+def _tasks(reservation: Reservation, members: GangPods) -> list[Assignment]:
     """Return the tasks of pods that are not leaving, first those that have their place.
 
-    Nodes are given in the order of the claim, so that neighbours in rank are neighbours in racks.
+    Nodes are given in the order of the reservation, so that neighbours in rank share racks.
     """
-    left = dict(enumerate(claim.nodes))
+    left = dict(enumerate(reservation.nodes))
 
     def take(node: str) -> int | None:
         index = next((index for index, other in left.items() if other == node), None)
@@ -446,7 +446,7 @@ def _tasks(claim: Reservation, members: GangPods) -> list[Assignment]:
     return tasks
 
 
-def _misplaced(claim: Reservation, members: GangPods) -> bool:
-    spare = Counter(claim.nodes)
+def _misplaced(reservation: Reservation, members: GangPods) -> bool:
+    spare = Counter(reservation.nodes)
     spare.subtract(pod.place or "" for pod in members.placed if not pod.leaving)
     return min(spare.values()) < 0

@@ -1,6 +1,6 @@
 """Traffic profiles from traces of training jobs.
 
-Collectives are one burst where less than a hundredth of the period lies between them.
+Collectives with less than a hundredth of the period between them are one burst.
 """
 
 from __future__ import annotations
@@ -20,34 +20,33 @@ from metronome_opt.kubernetes.profiles.profile import (
     Floats,
     NoPeriodError,
     Profile,
-    averaged,
     jitter_of,
+    mean_profile,
 )
 from metronome_opt.kubernetes.profiles.sampled import STEADY, first_lag
 from metronome_opt.kubernetes.profiles.traces import KINDS, Trace
 
 _GAP = 0.01  # of the period: collectives that are closer are one burst
-_SLIGHT = 0.02  # of the longest burst: shorter ones count with the one before
-_ALIKE = 0.9  # share of the cycles of a trace, and of its time, that are about as long as usual
-_ROUNDED = 1e-6  # ms, by which floats may round
-_SEARCHED = 2**14  # collectives at the beginning of a trace in which a pattern is looked for
-_MIN_BINS, _BINS = 128, 16  # of time, in all and for each collective
+_SLIGHT = 0.02  # of the longest burst: shorter ones count with the burst before
+_MIN_REGULAR = 0.9  # share of the cycles of a trace, and of its time, of about the median length
+_ROUNDED = 1e-6  # ms: rounding of floats
+_SEARCHED = 2**14  # collectives at the beginning of a trace in which a pattern is searched
+_MIN_BINS, _BINS = 128, 16  # of time, in all and per collective
 _SMOOTH = (1.0, 2.0, 3.0, 2.0, 1.0)  # so that borders of bins do not matter
 
 
 def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> Profile:
     """Find the period of a job and its bursts in the trace of one rank, or of several.
 
-    Cycles are the steps that a trace marks, from one beginning to the next, moved into the longest
-    silence; where it marks none, they are found as those of samples are. A collective begins when
-    the last rank enters it.
+    Cycles are the steps that a trace marks, with borders moved into the longest silence; without
+    marks, they are found like cycles of samples. A collective begins when the last rank enters it.
 
     Parameters
     ----------
     traces
-        A trace of each rank, of the same steps.
+        Traces of ranks, of the same steps.
     rate_mbps
-        The rate of bursts if a trace does not tell bytes; rates are None without it.
+        Rate of bursts if a trace holds no bytes; rates are None without it.
 
     Raises
     ------
@@ -64,7 +63,7 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     unknown = bool(np.isnan(rows).any())
     if unknown:
         rows[:, -count:] = rows[:, -2 * count : -count] * (rate_mbps or 1.0)
-    result = averaged(rows.tolist(), 0.0)
+    result = mean_profile(rows.tolist(), 0.0)
     if result.traffic is not None and unknown and rate_mbps is None:
         for phase in result.traffic["phases"]:
             phase["rate_mbps"] = None
@@ -82,10 +81,9 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
 
 
 def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
-    """Return collectives, and beginnings and ends of steps by rank, in ms, and the skew of ranks.
+    """Return collectives, starts and ends of steps by rank, in ms, and the skew of ranks.
 
-    Rows of collectives are their beginning and end, the bytes of the message and those sent, the
-    number of the kind and the ranks.
+    Rows of collectives are start, end, bytes of the message, bytes sent, number of the kind, ranks.
     """
     counts = {len(trace.collectives) for trace in traces}
     if len(counts) > 1:
@@ -110,12 +108,12 @@ def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
 
 
 def _marked(table: Floats, steps: Floats) -> Floats:
-    """Return the beginnings of marked steps, put off into the longest silence of each."""
+    """Return the starts of marked steps, moved into the longest silence of a step."""
     if steps.shape[1] < 2:
         spans = np.diff(steps, axis=2)
         raise NoPeriodError(f"too short: 1 step of {_from_to(spans)} ms, not 2; trace more steps")
     means = steps.mean(axis=0)
-    # The last step is as long as the profiler takes to stop, too, so it counts only beside one.
+    # The last step includes the stop of the profiler, so that it counts only beside one other.
     begins = means[:, 0] if len(means) > 2 else np.append(means[:, 0], means[-1, 1])
     inside = table[(table[:, 0] >= begins[0]) & (table[:, 0] < means[-1, 1])]
     if not len(inside):
@@ -129,7 +127,7 @@ def _marked(table: Floats, steps: Floats) -> Floats:
 
 
 def _repeated(table: Floats) -> Floats:
-    """Return where cycles begin that are not marked, by a pattern that fills most of the time."""
+    """Return starts of cycles without marks, of a pattern that fills most of the time."""
     head = table[:_SEARCHED]
     end = float(head[:, 1].max())
     bins = max(_MIN_BINS, _BINS * len(head))
@@ -143,7 +141,7 @@ def _repeated(table: Floats) -> Floats:
                 period = first_lag(rates) * end / len(rates)
                 lengths = np.diff(borders := _followed(table, period))
                 alike = lengths[abs(lengths - period) <= MAX_SPREAD * period]
-                if len(alike) >= MIN_CYCLES and alike.sum() >= _ALIKE * lengths.sum():
+                if len(alike) >= MIN_CYCLES and alike.sum() >= _MIN_REGULAR * lengths.sum():
                     return borders
     raise NoPeriodError(
         f"not periodic: no pattern of {len(head):,} collectives fills {end:,.1f} ms; trace more "
@@ -152,7 +150,7 @@ def _repeated(table: Floats) -> Floats:
 
 
 def _followed(table: Floats, period: float) -> Floats:
-    """Return beginnings of bursts about a period apart, each after a silence as long as can be."""
+    """Return starts of bursts about a period apart, after the longest silences."""
     starts, silences = table[:, 0], np.append(0.0, _silences(table))
     at = int(np.argmax(silences[: np.searchsorted(starts, 1.5 * period)]))
     borders = [at]
@@ -169,12 +167,12 @@ def _followed(table: Floats, period: float) -> Floats:
 
 
 def _silences(table: Floats) -> Floats:
-    """Return the time from the end of all before to the beginning of each but the first."""
+    """Return times between the end of all earlier collectives and the start of the next one."""
     return np.asarray(table[1:, 0] - np.maximum.accumulate(table[:, 1])[:-1])
 
 
 def _since(events: Floats, times: Floats) -> Floats:
-    """Return how long ago all events were, in sum, at each time."""
+    """Return by time the sum of the times since all earlier events."""
     count = np.searchsorted(events, times)
     return np.asarray(count * times - np.append(0.0, np.cumsum(events))[count])
 
@@ -185,15 +183,15 @@ def _from_to(lengths: Floats) -> str:
 
 
 def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return a row for each cycle, as `averaged` takes them, and of bursts messages and kinds.
+    """Return rows of cycles for `mean_profile`, and messages and kinds of bursts.
 
-    Messages are the bytes of a burst's collectives; kinds are numbers of the kind and of ranks, NaN
-    where collectives differ or nothing is known.
+    Messages are bytes of the collectives of a burst; kinds are numbers of the kind and of ranks,
+    NaN where collectives differ or nothing is known.
     """
     lengths = np.diff(borders)
     usual = float(np.median(lengths))
     alike = abs(lengths - usual) <= MAX_SPREAD * usual
-    if alike.mean() < _ALIKE:
+    if alike.mean() < _MIN_REGULAR:
         raise NoPeriodError(f"not periodic: {len(lengths)} steps of {_from_to(lengths)} ms")
     at = np.searchsorted(table[:, 0], borders - _ROUNDED)
     parts = [table[at[each] : at[each + 1]] for each in np.flatnonzero(alike)]
@@ -224,12 +222,12 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _alike(rows: Floats) -> Floats:
-    """Return what rows have in common, NaN where they differ."""
+    """Return the columns in which all rows are equal, NaN elsewhere."""
     return np.where((rows == rows[0]).all(axis=0), rows[0], math.nan)
 
 
 def _joined(cube: Floats, usual: float) -> Floats:
-    """Return bursts instead of collectives, of cycles with as many collectives each."""
+    """Return bursts instead of collectives, of cycles with equal numbers of collectives."""
     ends = np.maximum.accumulate(cube[:, :, 1], axis=1)
     silences = (cube[:, 1:, 0] - ends[:, :-1]).mean(axis=0)
     first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))

@@ -1,7 +1,7 @@
 """Traffic profiles: period, bursts and rates of a job, as means of cycles; from records of gates.
 
-A record has every burst as it was. `sampled` finds cycles in samples of throughput, `collectives`
-in traces of training jobs.
+A record holds every burst. `sampled` finds cycles in samples of throughput, `collectives` in traces
+of training jobs.
 """
 
 from __future__ import annotations
@@ -21,37 +21,36 @@ from metronome_opt.kubernetes.profiles.recorded import RecordedBurst
 Floats = NDArray[np.float64]
 
 MIN_CYCLES = 4
-MAX_SPREAD = 0.25  # of the period, by which one cycle may be longer or shorter
-MIN_WHOLE = 0.6  # share of the cycles that are about as long as the pattern
+MAX_SPREAD = 0.25  # of the period: deviation of the length of a cycle
+MIN_WHOLE = 0.6  # share of the cycles whose length deviates less
 _SIDE = 0.975  # quantile of Student's distribution: 95 % lie between it and its negative
-_PAUSE = 3  # times the usual length: a longer iteration is a checkpoint or a restart
-_CENT = 100  # parts of a millisecond that are printed
+_PAUSE = 3  # median lengths: a longer iteration holds a checkpoint or a restart
+_CENT = 100  # printed parts of a millisecond
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Traffic of a job as measured. Errors hold the true value in about 95 % of cases.
+    """Measured traffic of a job. True values are within errors in about 95 % of cases.
 
     Attributes
     ----------
     traffic
-        Period and bursts, as files of jobs state them; the first burst begins at 0. None if no
-        period was found.
+        Period and bursts in the format of job files; the first burst begins at 0. None if no period
+        was found.
     period_error_ms, burst_error_ms, rate_error
-        Of the period, of the beginnings and lengths of bursts, and of rates as a share of them.
+        Errors of the period, of starts and lengths of bursts, and of rates as a share of them.
     cycles, cycle_ms
-        Number of cycles that were seen, and the lengths of the shortest and the longest.
+        Number of cycles, and the lengths of the shortest and the longest.
     jitter
-        Standard deviation of computing times as a share of them, as files of jobs state it; None if
-        it is not known.
+        Standard deviation of computing times as a share of them; None if it is not known.
     message_bytes
-        Of all collectives of a period, as a trace tells them; None if it is not known. What a
-        worker sends for them follows from rates.
+        Size of all collectives of a period, by a trace; None if it is not known. The traffic of a
+        worker follows from rates.
     skew_ms
-        Longest time from the first rank to the last that entered a collective; None if one rank
-        was seen. Bursts begin with the last.
+        Longest time from the first rank to the last that entered a collective; None for one rank.
+        Bursts begin with the last rank.
     reason
-        Why there is no period; None if there is one.
+        The reason why there is no period; None if there is one.
     """
 
     traffic: dict[str, Any] | None = None
@@ -70,7 +69,7 @@ class NoPeriodError(Exception):
     """Reason why samples show no period."""
 
 
-def averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
+def mean_profile(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
     """Return the profile of cycles: the length of each, then starts, lengths (ms), Mbit/s * ms."""
     table = np.array(rows)
     means = table.mean(axis=0)
@@ -90,7 +89,7 @@ def averaged(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
 
 
 def _stated(period_ms: float, bursts: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Return bursts (start and length in ms, rate in Mbit/s) as they are stated, in order."""
+    """Return bursts (start and length in ms, rate in Mbit/s) in the format of job files."""
     phases, end = [], 0
     period = max(1, round(_CENT * period_ms))
     for start_ms, length_ms, rate in bursts:
@@ -102,7 +101,7 @@ def _stated(period_ms: float, bursts: Sequence[Sequence[float]]) -> dict[str, An
 
 
 def jitter_of(table: Floats) -> float | None:
-    """Return the standard deviation of computing times as a share of them, given iterations."""
+    """Return the standard deviation of computing times of cycles, as a share of them."""
     lengths, (starts, bursts, _) = table[:, :1], np.split(table[:, 1:], 3, axis=1)
     computed = np.hstack([starts[:, 1:], lengths]) - starts - bursts
     mean, deviation = (
@@ -116,19 +115,19 @@ def jitter_of(table: Floats) -> float | None:
 
 
 def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
-    """Return the mean iteration of a record, without what it waited for its slots.
+    """Return the mean iteration of a record, without waits for slots.
 
-    Iterations that are much longer than usual, as those with a checkpoint, are left out.
+    Iterations that are much longer than the median, such as those with a checkpoint, are omitted.
 
     Raises
     ------
     InputError
-        If the record does not tell what bursts sent, so that rates would be a guess.
+        If the record does not hold the bytes of bursts.
     """
     silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
     if silent is not None:
         raise InputError(
-            f"sent_bytes: null at {silent.at!r}: what the burst sent is not known; enter "
+            f"sent_bytes: null at {silent.at!r}: the bytes of the burst are not known; enter "
             "gate.burst(sent_bytes=...), or set sent_bytes of the burst before it ends"
         )
     rows = _iterations(bursts)
@@ -136,11 +135,11 @@ def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
         return Profile(reason=f"too short: {len(rows)} whole iterations, not {MIN_CYCLES}")
     usual = np.median([row[0] for row in rows])
     rows = [row for row in rows if row[0] <= _PAUSE * usual]
-    return replace(averaged(rows, 0.0), jitter=jitter_of(np.array(rows)))
+    return replace(mean_profile(rows, 0.0), jitter=jitter_of(np.array(rows)))
 
 
 def _iterations(bursts: Sequence[RecordedBurst]) -> list[list[float]]:
-    """Return a row for each whole iteration, as `averaged` takes them."""
+    """Return a row for each whole iteration, as `mean_profile` takes them."""
     count = 1 + max(burst.phase for burst in bursts)
     rows = []
     for first in range(len(bursts) - count):

@@ -1,4 +1,4 @@
-"""Counters of gates as Prometheus scraped them; an answer that cannot be trusted is refused.
+"""Counters of gates from Prometheus; an answer that is not complete is refused.
 
 Needs the extra `cluster`.
 """
@@ -30,23 +30,23 @@ _MAX_SHOWN = 200  # characters of an answer in a message
 
 
 class PrometheusError(RemoteError):
-    """Prometheus gave no answer, or none to be used; the text says where, what, the remedy."""
+    """Prometheus gave no usable answer; the text says where, what, and the remedy."""
 
 
 class Prometheus:
-    """A Prometheus server, or another one that speaks its query language over HTTP.
+    """A Prometheus server, or another one with its query language over HTTP.
 
     Parameters
     ----------
     url
-        Its address, ``http://HOST:PORT`` and perhaps a path; ``USER:PASSWORD@`` is never shown.
+        Address, ``http://HOST:PORT`` and perhaps a path; ``USER:PASSWORD@`` is never shown.
     timeout_s
-        Limit on each whole exchange, seconds.
+        Limit on a whole exchange, seconds.
 
     Raises
     ------
     InputError
-        If it is no address.
+        If `url` is no address.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
@@ -57,13 +57,12 @@ class Prometheus:
     def read(self, begin_s: float, end_s: float) -> list[GateCounter]:
         """Return the raw samples of the counters of all gates, both ends included.
 
-        A range query would move each sample to the next of its steps and repeat it where scrapes
-        are missing.
+        A range query would move samples to its own steps, and repeat them where some are missing.
 
         Raises
         ------
         PrometheusError
-            If there is no answer, or none to be used.
+            If there is no usable answer.
         """
         begin, end = round(begin_s * 1000), round(end_s * 1000)
         form = {
@@ -108,10 +107,10 @@ class Prometheus:
     def _counters(
         self, response: httpx2.Response, body: bytes, begin_s: float
     ) -> list[GateCounter]:
-        """Return the counters of an answer from a time on.
+        """Return the counters of an answer since some time.
 
-        Refused are errors and redirects, answers of another shape or partial ones, and series that
-        are there twice or go back in time.
+        Errors, redirects, partial answers and answers of another shape are refused, and so are
+        series that are there twice or go back in time.
         """
         status = response.status_code
         try:
@@ -166,7 +165,7 @@ def _short(text: str) -> str:
 
 
 def _refusal_of(body: bytes) -> str | None:
-    """Return what Prometheus itself says against the query, if that is the answer."""
+    """Return the error that Prometheus answered, if it did."""
     try:
         refusal = _Refusal.model_validate_json(body)
     except ValidationError:

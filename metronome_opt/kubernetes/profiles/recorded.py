@@ -1,4 +1,4 @@
-"""Measurements in files: the record of a gate, a line of JSON for each burst; and samples (CSV)."""
+"""Measurements in files: records of gates, a line of JSON per burst; and samples (CSV)."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class RecordedBurst(BaseModel):
 def read_record(path: str | Path) -> list[RecordedBurst]:
     """Read the record of one task of one job.
 
-    A line that broke off, because the job was killed, is left out.
+    A line that was cut off when the job was killed is omitted.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or holds lines that are none of a gate, bursts of several tasks,
-        or bursts that overlap because the clock was set.
+        If the file cannot be read, or holds other lines, bursts of several tasks, or bursts that
+        overlap because the clock was set.
     """
     bursts: list[RecordedBurst] = []
     for number, line in enumerate(_lines(path), start=1):
@@ -76,12 +76,12 @@ def read_record(path: str | Path) -> list[RecordedBurst]:
 def read_samples(path: str | Path) -> NDArray[np.float64]:
     """Return times in seconds and rates, shape (2, n), of a CSV file with a line of headings.
 
-    An empty cell is a rate that is missing, NaN.
+    An empty cell is a missing rate, NaN.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or a line is not a time after the one before and a rate.
+        If the file cannot be read, or a line is not a rate at a later time than the line before.
     """
     rows: list[tuple[float, float]] = []
     before = -math.inf

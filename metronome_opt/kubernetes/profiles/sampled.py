@@ -1,8 +1,8 @@
 """Traffic profiles from samples of throughput.
 
 Bursts begin and end where the rate crosses a threshold. Cycles are found by autocorrelation and
-followed from burst to burst, since their lengths vary. So throughput has to be sampled at least
-eight times a period.
+followed from burst to burst, since their lengths vary. Throughput has to be sampled at least eight
+times a period.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from metronome_opt.kubernetes.profiles.profile import (
     Floats,
     NoPeriodError,
     Profile,
-    averaged,
+    mean_profile,
 )
 
 _Burst = tuple[float, float, float]  # start, length, volume
 
-STEADY = 1e-4  # of the mean rate: less may be what floats round off
+STEADY = 1e-4  # of the mean rate: less may be rounding
 _MIN_SAMPLES = 32
 _MIN_SAMPLES_A_PERIOD = 8
 _MIN_SAMPLES_A_BURST = 1.2
 _MIN_CORRELATION = 0.3
-_AS_HIGH = 0.8  # of the highest peak: an earlier one of this height is taken for the same pattern
+_AS_HIGH = 0.8  # of the highest peak: the first peak of this height is the period
 _PROMINENCE = 0.1
-_QUIET = 0.25  # share of the way from the lowest to the highest rate below which all is silence
-_BLUR = 0.25  # of a sample, by which edges of bursts are off at best
+_QUIET = 0.25  # threshold between the lowest and the highest rate, below which nothing is sent
+_BLUR = 0.25  # of a sample: least error of edges of bursts
 
 
 def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
     """Find the period of a job and its bursts, or say why there is none.
 
-    Bursts of different rates that touch are one burst, which sends as much as they do.
+    Bursts of different rates without a pause between them are one burst of their volume.
 
     Parameters
     ----------
     times_s
-        When each sample was taken, seconds, ascending, shape (n,).
+        Times of samples in seconds, ascending, shape (n,).
     rates_mbps
-        The mean rate since the sample before, Mbit/s, NaN where nothing was measured, shape (n,).
-        Rates at single moments are no such means: what happens between two of them is lost.
+        Mean rates since the sample before in Mbit/s, NaN where nothing was measured, shape (n,).
+        Rates at single moments do not serve, since traffic between two of them is lost.
     """
     try:
         step_ms, rates = _even(times_s, rates_mbps)
@@ -54,11 +54,11 @@ def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
         rows = _cycles(_bursts(rates), lag)
     except NoPeriodError as error:
         return Profile(reason=str(error))
-    return averaged([[step_ms * value for value in row] for row in rows], _BLUR * step_ms)
+    return mean_profile([[step_ms * value for value in row] for row in rows], _BLUR * step_ms)
 
 
 def _even(times_s: Floats, rates: Floats) -> tuple[float, Floats]:
-    """Return the usual time between samples, in ms, and mean rates of cells as long as that."""
+    """Return the median time between samples in ms, and mean rates of cells of this length."""
     known = np.isfinite(rates)
     if known.sum() < max(_MIN_SAMPLES, 0.8 * len(rates)):
         raise NoPeriodError(
@@ -75,7 +75,7 @@ def _even(times_s: Floats, rates: Floats) -> tuple[float, Floats]:
 
 
 def first_lag(rates: Floats) -> int:
-    """Return the number of samples after which the pattern repeats, about."""
+    """Return the approximate number of samples after which the pattern repeats."""
     deviation = rates - rates.mean()
     lags = len(rates) // MIN_CYCLES + 1
     products = correlate(deviation, deviation, method="fft")[len(rates) - 1 :][:lags]
@@ -93,14 +93,14 @@ def first_lag(rates: Floats) -> int:
 
 
 def _bursts(rates: Floats) -> list[_Burst]:
-    """Return the whole bursts in samples, and what each sends, in samples times Mbit/s.
+    """Return the whole bursts in samples, with volumes in samples times Mbit/s.
 
-    A burst is as long as its volume takes at its usual rate, around the middle of its volume.
+    The length of a burst is its volume over its median rate, around the middle of its volume.
     """
     lowest, highest = float(np.quantile(rates, 0.05)), float(rates.max())
     active = rates > lowest + _QUIET * (highest - lowest)
     changes = np.flatnonzero(np.diff(active.astype(np.int8)))
-    first = 0 if not active[0] else 1  # the one that began before the first sample is not whole
+    first = 0 if not active[0] else 1  # a burst that began before the first sample is not whole
     bursts = []
     for begin, end in zip(changes[first::2] + 1, changes[first + 1 :: 2] + 1, strict=False):
         part = rates[begin - 1 : end + 1]  # a little of the silence belongs to blurred edges
@@ -116,13 +116,13 @@ def _bursts(rates: Floats) -> list[_Burst]:
 
 
 def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
-    """Return a row for each whole cycle, as `averaged` takes them."""
+    """Return a row for each whole cycle, as `mean_profile` takes them."""
     starts = np.array([start for start, _, _ in bursts])
     ends = starts + [length for _, length, _ in bursts]
     if starts[-1] - starts[0] < MIN_CYCLES * lag:
         raise NoPeriodError(f"too short: fewer than {MIN_CYCLES} cycles; measure for longer")
     count = max(1, round(lag * (len(starts) - 1) / (starts[-1] - starts[0])))
-    # Cycles begin after the longest silence, so that none is cut amid its bursts.
+    # Cycles begin after the longest silence, so that bursts of one cycle stay together.
     at = 1 + int(np.argmax((starts[1:] - ends[:-1])[:count]))
     rows, cycles = [], 0
     while at + count < len(starts):
@@ -132,7 +132,7 @@ def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
             inside[:, 0] -= starts[at]
             rows.append([length, *inside.T.ravel().tolist()])
             at += count
-        else:  # a burst was missed, or there is one more
+        else:  # a burst is missing, or one too many
             at += 1 + int(np.argmin(abs(starts[at + 1 :] - starts[at] - lag)))
     if len(rows) < max(MIN_CYCLES, MIN_WHOLE * cycles):
         raise NoPeriodError(

@@ -1,4 +1,4 @@
-"""Traces of jobs: the collectives that each rank entered, when, and what they sent.
+"""Traces of jobs: collectives of ranks, with times and bytes.
 
 Formats are Kineto's JSON, the JSON lines of NCCL's and RCCL's Inspector, and the JSON of Chakra
 execution traces, also with gzip, or of several ranks in a tar file. Values of JSON are read one at
@@ -46,14 +46,14 @@ KINDS: Mapping[str, Kind] = {
     "alltoall": "all-to-all",
     "send": "point-to-point",
 }
-"""Kinds of collectives by letters of their names in traces."""
+"""Kinds of collectives by the letters of their names in traces."""
 
 _Size = tuple[float, float, int | None, float | None]
-"""Bytes of a message, what a rank sends for it in a ring, number of the kind, and ranks."""
+"""Bytes of a message, bytes that a rank sends for it in a ring, number of the kind, ranks."""
 
 
 class Collective(NamedTuple):
-    """A collective or a send of one rank; bytes are None where its trace does not tell them."""
+    """A collective or a send of one rank; bytes are None where its trace has none."""
 
     start_us: float
     length_us: float
@@ -65,7 +65,7 @@ class Collective(NamedTuple):
 
 @dataclass
 class Trace:
-    """One rank: its collectives, and beginnings and ends (us) of the steps that are marked."""
+    """Collectives of one rank, and starts and ends (us) of the steps that are marked."""
 
     collectives: list[Collective] = field(default_factory=list)
     steps: list[tuple[float, float]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Trace:
 def holds_trace(path: Path) -> bool:
     """Return whether a file is a trace, rather than the record of a gate or samples."""
     if path.exists() and not path.is_file():
-        return False  # what comes by a pipe can be read once
+        return False  # a pipe can be read only once
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
@@ -119,7 +119,7 @@ def read_traces(path: Path) -> list[Trace]:
 
 
 def _unpacked(stream: Any, packed: bool) -> bytearray:
-    """Return what is in a stream, no more than is allowed."""
+    """Return the unpacked bytes of a stream, at most `MAX_BYTES`."""
     begin = stream.read(len(_GZIP))
     stream.seek(0)
     if packed and begin != _GZIP:
@@ -156,7 +156,7 @@ def _read(raw: bytearray) -> list[Trace]:
 
 
 def _take_values(text: str, reader: _Reader) -> None:
-    """Let a reader take the values of a list in JSON, or of lines."""
+    """Pass the values of a JSON list, or of lines, to a reader."""
     decoder = json.JSONDecoder(strict=False)
     opening = _LIST.search(text)
     at, count = opening.end() if opening else text.index("{"), 0
@@ -169,24 +169,24 @@ def _take_values(text: str, reader: _Reader) -> None:
         try:
             try:
                 value, end = decoder.raw_decode(part, at - begin)
-            except (ValueError, IndexError):  # it ends in the next part, or nowhere
+            except (ValueError, IndexError):  # the value ends in the next part, or nowhere
                 part, begin = text[at : at + _MAX_ENTRY], at
                 value, end = decoder.raw_decode(part)
             reader.take(value)
         except (ValueError, RecursionError) as error:
             if not opening and count and text.find("\n", at) < 0:
-                return  # the job was killed in the midst of a line
+                return  # the job was killed while it wrote a line
             what = str(error) if isinstance(error, InputError) else "cut off, too long, or not JSON"
             line = text.count("\n", 0, at) + 1
             raise InputError(f"line {line}, entry {count}: {what}; trace again") from None
         at, count = begin + end, count + 1
 
 
-# ------------------------------------------------------------------ what entries say
+# ------------------------------------------------------------------ entries
 
 
 class _Reader:
-    """Collects what entries of any format say; those that it does not know say nothing."""
+    """Collects the entries of any format; unknown entries are skipped."""
 
     def __init__(self) -> None:
         self.world: int | None = None
@@ -212,7 +212,7 @@ class _Reader:
             self._line(value)
 
     def traces(self) -> list[Trace]:
-        """Return the ranks that were seen."""
+        """Return the traces of all ranks."""
         for calls in self._calls.values():
             calls.sort()
         for correlation, kernel in self._kernels:
@@ -263,7 +263,7 @@ class _Reader:
                 self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
 
     def _called(self, correlation: str) -> _Size | tuple[()]:
-        """Return the size that the innermost call around the launch of a kernel tells."""
+        """Return the size that the innermost call around the launch of a kernel states."""
         thread, at = self._launches.get(correlation, ("", 0.0))
         calls = self._calls.get(thread, [])
         index = bisect(calls, at, key=lambda call: call[0]) - 1
@@ -271,9 +271,9 @@ class _Reader:
         return calls[index][2] if inside else ()
 
     def _node(self, node: Mapping[str, Any]) -> None:
-        """Take a node of Chakra; PyTorch's own have no times until they are linked and converted.
+        """Take a node of Chakra; PyTorch's own nodes have no times until a trace is linked.
 
-        Nodes on the CPU only launch those that send.
+        Nodes on the CPU only launch the nodes that send.
         """
         name, attrs, kind = str(node["name"]), node.get("attrs"), node.get("type")
         kind = kind if isinstance(kind, int) else None
@@ -294,7 +294,7 @@ class _Reader:
                 self._plain.append(size[0])
 
     def _line(self, line: Mapping[str, Any]) -> None:
-        """Take a line of an Inspector; one without a header is of the header before."""
+        """Take a line of an Inspector; a line without a header belongs to the last header."""
         self._context.update({key: line[key] for key in ("header", "metadata") if key in line})
         for kind in ("coll", "p2p"):
             performed = line.get(f"{kind}_perf")
@@ -310,7 +310,7 @@ class _Reader:
             process = f"{metadata.get('hostname')} {metadata.get('pid')}"
             member = self._members.setdefault(f"{process} {header.get('id')}", header.get("rank"))
             if header.get("rank") != member:
-                continue  # of the GPUs of one process the first speaks for all
+                continue  # the first GPU of a process stands for all of them
             name, ranks = str(performed.get(kind)), header.get("n_ranks")
             sent = _number(performed, f"{kind}_msg_size_bytes")
             if _letters(name) in {"allgather", "reducescatter"}:  # a rank's part of the message
@@ -325,7 +325,7 @@ class _Reader:
 
 
 def _traced(events: Any, kind: str) -> float | None:
-    """Return when a collective began by the trace of its events, None without one."""
+    """Return the start of a collective by the trace of its events, None without one."""
     if not isinstance(events, dict):
         return None
     kernels = events.get("kernel_events")
@@ -337,7 +337,7 @@ def _traced(events: Any, kind: str) -> float | None:
 
 
 def _number(values: Mapping[str, Any], key: str) -> float:
-    """Return a number that is not negative; some tools write it as text."""
+    """Return a number that is not negative; some tools write numbers as text."""
     value = values.get(key)
     try:
         number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
@@ -349,7 +349,7 @@ def _number(values: Mapping[str, Any], key: str) -> float:
 
 
 def _span(event: Mapping[str, Any]) -> tuple[float, float]:
-    """Return beginning and end."""
+    """Return start and end."""
     start = _number(event, "ts")
     return start, start + _number(event, "dur")
 
@@ -359,7 +359,7 @@ def _letters(name: str) -> str:
 
 
 def _sized(message: float, name: str, ranks: Any) -> _Size:
-    """Return the size of a collective of a name among so many ranks."""
+    """Return the size of a collective by its message, name and ranks."""
     letters = _letters(name)
     count = None if ranks is None else max(1.0, _number({"ranks": ranks}, "ranks"))
     passed = 1.0 if count is None else 1 - 1 / count
@@ -375,7 +375,7 @@ def _sized(message: float, name: str, ranks: Any) -> _Size:
 
 
 def _size(args: Mapping[str, Any], name: str, world: int | None) -> _Size | None:
-    """Return the size of a collective by the arguments that PyTorch or Chakra gives it."""
+    """Return the size of a collective by arguments of PyTorch or Chakra."""
     if "comm_size" in args:
         kind = args.get("comm_type")
         name = _KINDS.get(kind, "") if isinstance(kind, int) else name
@@ -390,7 +390,7 @@ def _size(args: Mapping[str, Any], name: str, world: int | None) -> _Size | None
 
 
 def _shaped(args: Mapping[str, Any], name: str, world: int | None) -> _Size | None:
-    """Return the size of a collective by the shapes of its inputs, as older traces give them."""
+    """Return the size of a collective by the shapes of its inputs, as in older traces."""
     shapes, types = args.get("Input Dims"), args.get("Input type")
     if not (isinstance(shapes, list) and isinstance(types, list)):
         return None

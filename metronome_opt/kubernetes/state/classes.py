@@ -1,8 +1,8 @@
-"""The traffic class that a job gets when it starts, where links serve several in strict order.
+"""Traffic class of a job that starts, where links serve several in strict order.
 
-NCCL reads its class once, so that running jobs keep theirs. A new job gets the one with which the
-weighted mean slowdown of it and the jobs that it meets is least, and none of them loses too much.
-Where another order is not surely better, heavier jobs are in higher classes.
+NCCL reads its class once, so that running jobs keep theirs. A new job gets the class with the
+smallest weighted mean slowdown of itself and the jobs that it shares links with, and with no large
+loss of any. Where no other order is surely better, jobs of higher weight are in higher classes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SECONDS = 2.0
 
 
 def in_class(state: ClusterState, reservation: Reservation, placement: Placement) -> Reservation:
-    """Return the reservation of a job that comes with the traffic class that is best.
+    """Return the reservation of a job that starts with the best traffic class.
 
-    One that meets no other job gets a class in the middle: others may come before and after it.
+    A job that shares no links gets a class in the middle: later ones may go before and after it.
     """
     count = state.cluster.traffic_classes
     middle = (count - 1) // 2

@@ -1,12 +1,12 @@
-"""Monitor: re-optimises the slots of running gangs when gangs or their traffic change.
+"""Monitor: chooses new slots for running gangs when gangs or their traffic change.
 
-A decision takes seconds, and what it is made of milliseconds. So `Monitor.next` takes a copy of the
-reservations in force, `Monitor.answer` decides by that copy, at leisure and without the state, and
-`Monitor.apply` changes of the state what is still true then.
+A decision takes seconds, and the state may change meanwhile. So `Monitor.next` copies reservations,
+`Monitor.decide` decides by this copy, without the state, and `Monitor.apply` applies the decision
+if reservations are still as copied.
 
-A difference between measured and claimed traffic corrects a reservation when it has lasted for some
-checks. Jobs out of their slots delay one another, which lengthens bursts: there longer ones are
-believed only as far as they send more. Gates let go of slots and take them again by themselves.
+A difference between measured and reserved traffic corrects a reservation when it has lasted for
+some checks. Jobs out of their slots delay one another, which lengthens bursts: longer bursts then
+count only as far as they send more. Gates leave slots and return to them by themselves.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from metronome_opt.kubernetes.state.views import instance_of, plan_of
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.components import components
 
-_SETTLE_S = 2.0  # gangs that come one after the other are decided about together
-_PAUSE_S = 30.0  # for which measurements leave gangs alone that were moved
-_PERSIST = 2  # checks in a row in which a difference has to be there before it counts
+_SETTLE_S = 2.0  # after the last arrival or departure, so that one decision is about several
+_PAUSE_S = 30.0  # for which measurements do not change gangs with new slots
+_PERSIST = 2  # checks in a row in which a measurement has to differ before it counts
 
 
 @dataclass(frozen=True)
 class SlotReview:
-    """Claims in force, of jobs that use links, that are to be decided about."""
+    """Reservations of jobs on links, and the jobs and links that a decision is due for."""
 
     reservations: Mapping[str, Reservation]
     instance: Instance
@@ -58,13 +58,13 @@ class SlotDecision:
     Attributes
     ----------
     reservations
-        Those that change.
+        The changed ones, by job.
     reason
-        In one line.
+        One line.
     observations
-        By job, its mean iteration, or why that is not known; empty if nothing was measured.
+        Mean iterations by job, or why they are not known; empty if nothing was measured.
     fault
-        Why nothing was measured; None if all is well.
+        The error that kept gates from being measured; None without one.
     """
 
     reservations: Mapping[str, Reservation]
@@ -79,11 +79,11 @@ class ReviewOutcome(NamedTuple):
     Attributes
     ----------
     gangs
-        How many got other slots.
+        Number of gangs with other slots.
     line
-        Why, in words.
+        The reason of the decision.
     fault
-        Why nothing was measured; None if all is well.
+        The error that kept gates from being measured; None without one.
     """
 
     gangs: int
@@ -97,9 +97,9 @@ class Monitor:
     Parameters
     ----------
     read
-        Reads what gates count; None to decide without measurements.
+        Reads the counters of gates; None to decide without measurements.
     check_s
-        Seconds between two checks, each of what was measured since the one before.
+        Seconds between two checks of measurements.
     persist
         Checks in a row in which a measurement has to differ from a reservation before it counts.
         The first check after a change may see a part of it only.
@@ -127,61 +127,55 @@ class Monitor:
         self._due_s = clock() + check_s
 
     def next(self, state: ClusterState) -> SlotReview | None:
-        """Return what is to be decided now; None if nothing is due."""
+        """Return the review that is due; None if none is."""
         self.follow(state)
         now = self._clock()
         is_due = self._read is not None and now >= self._due_s
         if is_due or (self._concerned and now >= self._since_s + _SETTLE_S):
-            return self.ask(state, measured=is_due)
+            return self.review(state, measured=is_due)
         return None
 
-    @property
-    def _gangs(self) -> dict[str, frozenset[str]]:
-        return self._known or {}
-
     def follow(self, state: ClusterState) -> None:
-        """Note which gangs have come, and on which links others have left; the first time, all.
+        """Note the gangs that arrived, and the links of those that departed.
 
-        A gang that was moved has left and come.
+        A gang that was migrated has departed and arrived.
         """
         reservations, now = state.reservations, self._clock()
-        if self._known is None:  # decided about once after a start, and notified long ago
+        if self._known is None:  # one decision after a start is about all gangs
             self._known = {job: frozenset(state.flows(job)) for job in reservations}
             self._concerned = set(self._known)
             return
-        moved = {
+        migrated = {
             job
             for job in reservations.keys() & self._known.keys()
             if self._known[job] != state.flows(job).keys()
         }
-        came = (reservations.keys() - self._known.keys()) | moved
-        left = (self._known.keys() - reservations.keys()) | moved
-        for job in left:
+        arrived = (reservations.keys() - self._known.keys()) | migrated
+        departed = (self._known.keys() - reservations.keys()) | migrated
+        for job in departed:
             self._concerned |= self._known.pop(job)
             self._notified_s.pop(job, None)
             self._moved_s.pop(job, None)
             self._jitters.pop(job, None)
             del self._differs[job]
-        for job in came:
+        for job in arrived:
             self._known[job] = frozenset(state.flows(job))
             self._notified_s[job] = now
-        self._concerned -= left
-        self._concerned |= came
-        if came or left:
+        self._concerned -= departed
+        self._concerned |= arrived
+        if arrived or departed:
             self._since_s = now
 
     # ------------------------------------------------------------------ deciding
 
-    def ask(self, state: ClusterState, *, measured: bool) -> SlotReview | None:
+    def review(self, state: ClusterState, *, measured: bool) -> SlotReview | None:
         """Return a review of the reservations in force; None if no job uses a link."""
         self.follow(state)
         now = self._clock()
         concerned, self._concerned = frozenset(self._concerned), set()
         if measured:
             self._due_s = now + self._check_s
-        reservations = {
-            job: reservation for job, reservation in state.reservations.items() if state.flows(job)
-        }
+        reservations = {job: new for job, new in state.reservations.items() if state.crossed[job]}
         if not reservations:
             return None
         return SlotReview(
@@ -194,25 +188,21 @@ class Monitor:
             measured,
         )
 
-    def answer(self, question: SlotReview) -> SlotDecision:
-        """Decide; without measurements if they cannot be read."""
-        reservations, now_s, slot_ms = (
-            question.reservations,
-            question.at_s,
-            question.instance.slot_ms,
-        )
+    def decide(self, review: SlotReview) -> SlotDecision:
+        """Decide about a review; without measurements if they cannot be read."""
+        reservations, slot_ms = review.reservations, review.instance.slot_ms
         seen: Mapping[str, Observation | str] = {}
         fault = None
-        if self._read is not None and question.measured:
+        if self._read is not None and review.measured:
             try:
-                begin_s = now_s - lookback_s(reservations, slot_ms, self._check_s)
+                begin_s = review.at_s - lookback_s(reservations, slot_ms, self._check_s)
                 seen = observe_gates(
                     reservations,
                     slot_ms,
-                    self._read(begin_s, now_s),
-                    now_s=now_s,
+                    self._read(begin_s, review.at_s),
+                    now_s=review.at_s,
                     for_s=self._check_s,
-                    notified_s=question.notified_s,
+                    notified_s=review.notified_s,
                 )
             except MetronomeError as error:
                 fault = str(error)
@@ -221,18 +211,12 @@ class Monitor:
             for job, each in seen.items()
             if isinstance(each, Observation)
         }
-        decision = self._decide(question, observations)
+        decision = self._decide(review, observations)
         return replace(decision, observations=seen, fault=fault)
 
-    def _decide(
-        self, question: SlotReview, observations: Mapping[str, Observation]
-    ) -> SlotDecision:
-        """Return a decision after comparing reservations with observations.
-
-        Jobs and links that are concerned are decided about in any case, and at once: a job has
-        come, or left.
-        """
-        reservations, slot_ms = question.reservations, question.instance.slot_ms
+    def _decide(self, review: SlotReview, observations: Mapping[str, Observation]) -> SlotDecision:
+        """Correct reservations by observations, and choose slots for the jobs concerned."""
+        reservations, slot_ms = review.reservations, review.instance.slot_ms
         self._jitters |= {
             job: seen.jitter for job, seen in observations.items() if seen.jitter is not None
         }
@@ -240,46 +224,40 @@ class Monitor:
         for job, seen in observations.items():
             differences[job] = seen.differences(reservations[job], slot_ms)
             self._differs[job] = self._differs[job] + 1 if differences[job] else 0
-        resting = self._resting(question)
-        right, why = dict(reservations), []
+        resting = self._resting(review)
+        measured, why = dict(reservations), []
         differing = [job for job in observations if self._differs[job] >= self._persist]
         for job in differing:
             if job in resting:
                 continue
             why += differences[job]
-            reservation = corrected(
-                reservations[job], observations[job], slot_ms, question.hyperperiod
-            )
-            if reservation is None:
-                why.append(f"{job} keeps its claim: its iteration is longer than the hyperperiod")
+            new = corrected(reservations[job], observations[job], slot_ms, review.hyperperiod)
+            if new is None:
+                why.append(f"{job} is not corrected: its iteration is longer than the hyperperiod")
             else:
-                right[job] = reservation
-        concerned = question.concerned.union(
-            job for job in reservations if right[job] != reservations[job]
+                measured[job] = new
+        concerned = review.concerned.union(
+            job for job in reservations if measured[job] != reservations[job]
         )
         slots = choose_slots(
-            question.instance,
+            review.instance,
             plan_of(reservations),
-            _instance(question.instance, right, self._jitters),
-            plan_of(right),
-            question.hyperperiod,
+            _instance(review.instance, measured, self._jitters),
+            plan_of(measured),
+            review.hyperperiod,
             concerned,
         )
-        after = {job: _with_slots(right[job], slots.plan) for job in slots.plan.offsets}
-        changed = {
-            job: reservation
-            for job, reservation in after.items()
-            if reservation != reservations[job]
-        }
-        for job, reservation in changed.items():
-            why += _changes(reservations[job], reservation, slot_ms)
+        after = {job: _with_slots(measured[job], slots.plan) for job in slots.plan.offsets}
+        changed = {job: new for job, new in after.items() if new != reservations[job]}
+        for job, new in changed.items():
+            why += _changes(reservations[job], new, slot_ms)
         reason = "; ".join(filter(None, (*why, slots.why)))
         return SlotDecision(changed, reason or _nothing(differences))
 
-    def _resting(self, question: SlotReview) -> set[str]:
-        """Return the jobs beside one that was moved not long ago, which are left alone."""
-        since_s, resting = question.at_s - _PAUSE_S, set()
-        for part in components(question.instance):
+    def _resting(self, review: SlotReview) -> set[str]:
+        """Return the jobs that share links with one whose slots changed a short time ago."""
+        since_s, resting = review.at_s - _PAUSE_S, set()
+        for part in components(review.instance):
             names = {job.name for job in part.jobs}
             if any(self._moved_s.get(name, since_s) > since_s for name in names):
                 resting |= names
@@ -287,38 +265,41 @@ class Monitor:
 
     # ------------------------------------------------------------------ changing the state
 
-    def put_back(self, question: SlotReview) -> None:
-        """Have a question that could not be answered asked again."""
-        self._concerned |= question.concerned
+    def put_back(self, review: SlotReview) -> None:
+        """Make a review due again whose decision failed."""
+        self._concerned |= review.concerned
 
     def apply(
-        self, state: ClusterState, question: SlotReview, answer: SlotDecision
+        self, state: ClusterState, review: SlotReview, decision: SlotDecision
     ) -> ReviewOutcome:
-        """Apply a decision if the gangs that it is about are as they were."""
+        """Apply a decision if all reservations are as reviewed; else its review is due again."""
         self.follow(state)
-        unchanged = ReviewOutcome(0, answer.reason, answer.fault)
-        if not answer.reservations:
+        unchanged = ReviewOutcome(0, decision.reason, decision.fault)
+        if not decision.reservations:
             return unchanged
-        before = question.reservations
-        if any(state.reservations.get(job) != reservation for job, reservation in before.items()):
-            links = frozenset().union(*self._gangs.values())
-            self._concerned |= question.concerned & (self._gangs.keys() | links)
+        before = review.reservations
+        if any(state.reservations.get(job) != old for job, old in before.items()):
+            known = self._known or {}
+            links = frozenset().union(*known.values())
+            self._concerned |= review.concerned & (known.keys() | links)
             return unchanged
         now = self._clock()
-        state.revise(answer.reservations.values())
+        state.revise(decision.reservations.values())
         moved = [
-            job for job, each in answer.reservations.items() if _slots(each) != _slots(before[job])
+            job
+            for job, each in decision.reservations.items()
+            if _slots(each) != _slots(before[job])
         ]
         self._notified_s |= dict.fromkeys(moved, now)
         self._moved_s |= dict.fromkeys(moved, now)
-        return ReviewOutcome(len(moved), answer.reason, answer.fault)
+        return ReviewOutcome(len(moved), decision.reason, decision.fault)
 
 
 # ------------------------------------------------------------------ reservations
 
 
 def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Observation:
-    """Return an observation without what other jobs may have done to bursts out of slots."""
+    """Return an observation without the delay of bursts out of slots by other jobs."""
     in_slots = reservation.gated and not seen.is_late(reservation, slot_ms)
     return seen if in_slots else seen.no_longer(reservation, slot_ms)
 
@@ -326,7 +307,7 @@ def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Obse
 def _instance(
     before: Instance, reservations: Mapping[str, Reservation], jitters: Mapping[str, float]
 ) -> Instance:
-    """Return the jobs as claimed now, with jitter as measured, on the links crossed before."""
+    """Return the jobs as reserved, with jitter as measured, on the links crossed before."""
     jobs = []
     for crossed in before.jobs:
         reservation, name = reservations[crossed.name], crossed.name
@@ -336,7 +317,7 @@ def _instance(
 
 
 def _with_slots(reservation: Reservation, plan: Plan) -> Reservation:
-    """Return a reservation in the slots of a plan; without slots it keeps its period."""
+    """Return a reservation in the slots of a plan; an ungated one keeps its period."""
     period = plan.periods.get(reservation.job)
     if period is None:
         return reservation.model_copy(update={"gated": False})
@@ -349,7 +330,7 @@ def _with_slots(reservation: Reservation, plan: Plan) -> Reservation:
 
 
 def _slots(reservation: Reservation) -> tuple[object, ...] | None:
-    """Return the slots of a gang; None if it keeps none."""
+    """Return the slots of a gang; None if it is ungated."""
     return (
         (reservation.offset, reservation.period, reservation.gang.phases)
         if reservation.gated
@@ -361,15 +342,15 @@ def _slots(reservation: Reservation) -> tuple[object, ...] | None:
 
 
 def _nothing(differences: Mapping[str, list[str]]) -> str:
-    """Return why nothing changes."""
+    """Return the reason to change nothing."""
     unlike = "; ".join(line for lines in differences.values() for line in lines)
     if unlike:
-        return f"not believed yet: {unlike}"
-    return "what was measured is as claimed" if differences else "no job was measured"
+        return f"not confirmed yet: {unlike}"
+    return "measurements are as reserved" if differences else "no job was measured"
 
 
 def _changes(before: Reservation, after: Reservation, slot_ms: int) -> Iterator[str]:
-    """Yield what is claimed otherwise than before."""
+    """Yield a line for the differences between two reservations of a job."""
     changes = [
         f"{what} {old * slot_ms:,} -> {new * slot_ms:,} ms"
         for what, old, new in (
@@ -381,6 +362,6 @@ def _changes(before: Reservation, after: Reservation, slot_ms: int) -> Iterator[
     if after.gang.phases != before.gang.phases:
         changes.append("bursts as measured")
     if after.gated != before.gated:
-        changes.append("keeps slots" if after.gated else "keeps no slots")
+        changes.append("gated" if after.gated else "ungated")
     if changes:
         yield f"{before.job}: {', '.join(changes)}"

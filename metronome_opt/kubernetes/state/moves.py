@@ -1,4 +1,4 @@
-"""Moves of running jobs of a cluster's state, as `allocation` decides them."""
+"""Migrations of running jobs of a cluster's state, as `allocation` decides them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from metronome_opt.scenario.cluster import Paths
 def decide_moves(
     state: ClusterState, cost_s: float | Mapping[str, float], now_s: float
 ) -> list[Migration]:
-    """Decide which jobs move; nothing is changed yet.
+    """Decide which jobs migrate; nothing is changed yet.
 
     Parameters
     ----------
     cost_s
-        Time that a move costs a job; or of each job that may move, by name.
+        Time that a migration costs any job; or the jobs that may migrate, by name.
     now_s
-        Unix time, by which it is known how long jobs still run.
+        Unix time, by which remaining times of jobs are known.
     """
     occupancy, slot_ms = occupancy_of(state, now_s), state.cluster.slot_ms
     kept = {
@@ -41,7 +41,7 @@ def decide_moves(
 
 
 def reroute(state: ClusterState, now_s: float) -> bool:
-    """Let flows of running jobs take other paths where that costs less; return whether any do."""
+    """Give flows of running jobs other paths where these cost less; return whether any change."""
     if state.cluster.routing != "chosen":
         return False
     occupancy = occupancy_of(state, now_s)
@@ -57,10 +57,21 @@ def apply_migrations(
     places: Mapping[str, Sequence[str]],
     paths: Mapping[str, Paths] | None = None,
 ) -> ClusterState:
-    """Return a copy of a state whose jobs are at some places; what does not run is passed over.
+    """Return a copy of a state with jobs on other nodes or paths; jobs that do not run are skipped.
 
-    A job sends there as fast as links allow, by paths that are given or by their hash, and keeps
-    its slots otherwise. An `InputError` if there is no room.
+    Bursts of a job become as fast as its links allow; its slots stay otherwise.
+
+    Parameters
+    ----------
+    places
+        Nodes of the tasks of jobs.
+    paths
+        Paths of the flows of jobs; those of other jobs that migrate follow from their hash.
+
+    Raises
+    ------
+    InputError
+        If there is no room.
     """
     there, reservations, paths = restore(snapshot_of(state)), [], paths or {}
     if state.cluster.routing != "chosen":

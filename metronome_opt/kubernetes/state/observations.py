@@ -45,7 +45,7 @@ _NEARLY = 1e-6  # of a slot: what rounding of floats may make too much
 
 @dataclass(frozen=True)
 class GateCounter:
-    """Samples of one counter of one gate; values begin anew where the gate was restarted."""
+    """Samples of one counter of one gate; values restart where the gate was restarted."""
 
     job: str
     name: str  # one of COUNTERS
@@ -53,13 +53,13 @@ class GateCounter:
     values: NDArray[np.float64]  # shape (n,)
 
     def increase(self, since_s: float) -> float:
-        """Return by how much it grew between samples from a moment on."""
+        """Return the growth between samples since some time."""
         steps = np.diff(self.values)
         return float(steps[(self.times_s[:-1] >= since_s) & (steps > 0)].sum())
 
 
 Read = Callable[[float, float], Iterable[GateCounter]]
-"""Reads the counters of all gates from one time to another, in seconds since the epoch."""
+"""Reads counters of all gates between two times, in seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Observation:
     Attributes
     ----------
     period_ms
-        From one beginning to the next, with what it waited for its slots.
+        Length, with waits for slots.
     computing_ms, burst_ms
-        Neither sending nor waiting; and sending, without delays by other jobs.
+        Time in it without traffic or waits; and duration of bursts, not delayed by other jobs.
     sent_ms
-        How long what was sent takes at the claimed rate; 0 if that is not known.
+        Duration of the traffic at the reserved rate; 0 if that is not known.
     error_ms
-        By how much the period may be off.
+        Error of the period.
     jitter
         Standard deviation of computing times, as a share of them; None if it is not counted.
     """
@@ -97,29 +97,22 @@ class Observation:
         return reservation.gated and self.period_ms > reservation.period * slot_ms * (1 + _LATE)
 
     def no_longer(self, reservation: Reservation, slot_ms: int) -> Observation:
-        """Return it with bursts that are longer than claimed only as far as they send more."""
-        longest = max(self.sent_ms, float(slot_ms * _busy(reservation.gang)))
+        """Return the observation with bursts longer than reserved only as far as they send more."""
+        longest = max(self.sent_ms, float(slot_ms * reservation.gang.busy))
         return replace(self, burst_ms=min(self.burst_ms, longest))
 
     def differences(self, reservation: Reservation, slot_ms: int) -> list[str]:
-        """Return in words what is not as claimed, beyond tolerances."""
-        own, busy = (
-            float(reservation.gang.period * slot_ms),
-            float(slot_ms * _busy(reservation.gang)),
-        )
+        """Return messages about differences from a reservation beyond tolerances."""
+        gang = reservation.gang
+        own, busy = float(gang.period * slot_ms), float(gang.busy * slot_ms)
         periods = "period without waiting", own, self.own_ms
         bursts = "bursts", busy, self.burst_ms
         tolerated = max(_PERIOD * own, slot_ms / 2, self.error_ms), max(_LENGTH * busy, slot_ms)
         return [
-            f"{reservation.job}: {what} in ms {measured:,.6g} instead of {claimed:,.6g}"
+            f"{gang.name}: {what} in ms {measured:,.6g} instead of {claimed:,.6g}"
             for (what, claimed, measured), most in zip((periods, bursts), tolerated, strict=True)
             if abs(measured - claimed) > most
         ]
-
-
-def _busy(gang: Gang) -> int:
-    """Return how many slots of an iteration a task sends in."""
-    return sum(phase.length for phase in gang.phases)
 
 
 def observe_gates(
@@ -131,15 +124,24 @@ def observe_gates(
     for_s: float,
     notified_s: Mapping[str, float],
 ) -> dict[str, Observation | str]:
-    """Return the mean iteration of each job, or why the counters do not show it.
+    """Return mean iterations by job, or why counters do not show them.
 
     Parameters
     ----------
+    reservations, slot_ms
+        Reservations by job, and the length of a slot.
+    counters
+        Samples since `lookback_s`.
     now_s, for_s
-        The end of the time to look at, seconds since the epoch, and its length; longer for jobs
-        whose iterations are, see `window_s`.
+        End of the observation, seconds since the epoch, and its length; longer for jobs with long
+        iterations.
     notified_s
-        When a job was notified of its slots; until it keeps them nothing counts.
+        Time at which a job was notified of its slots; nothing counts until it is in them.
+
+    Returns
+    -------
+    dict
+        Observations or messages by job.
     """
     by_job: dict[str, list[GateCounter]] = {}
     for counter in counters:
@@ -159,8 +161,8 @@ def observe_gates(
 
 
 def lookback_s(reservations: Mapping[str, Reservation], slot_ms: int, for_s: float) -> float:
-    """Return for how long counters have to be read, in seconds: `for_s`, or what jobs need."""
-    return max(_lookback_of(reservation, slot_ms, for_s) for reservation in reservations.values())
+    """Return the time for which counters are read, in s: `for_s`, or longer if jobs need it."""
+    return max(_lookback_of(held, slot_ms, for_s) for held in reservations.values())
 
 
 def _lookback_of(reservation: Reservation, slot_ms: int, for_s: float) -> float:
@@ -170,11 +172,11 @@ def _lookback_of(reservation: Reservation, slot_ms: int, for_s: float) -> float:
 def _observation(
     reservation: Reservation, slot_ms: int, totals: Mapping[str, float]
 ) -> Observation | str:
-    """Return what the totals of all tasks of a job say, or why they say nothing."""
+    """Return the observation of the totals of all tasks of a job, or why there is none."""
     if not totals["bursts"]:
         return "no bursts were counted by its gates"
     if max(totals.values()) > _MAX_TOTAL:
-        return "its gates count more than can be"
+        return "counts of its gates are too large"
     jitter = _jitter(totals)
     if jitter is not None and jitter > 1:
         return f"its gates count computing times that vary by {100 * jitter:,.4g} %; 100 % can be"
@@ -189,8 +191,8 @@ def _observation(
     sent = 1000 * _MBIT * totals["sent_bytes"] / times  # Mbit/s * ms of one task
     late_ms = 1000 * totals["late_seconds"] / totals["bursts"]
     claimed = sum(phase.length * phase.rate for phase in reservation.gang.phases)
-    sent_ms = sent * _busy(reservation.gang) / claimed
-    # At either end of the time an iteration may be counted whose wait is not.
+    sent_ms = sent * reservation.gang.busy / claimed
+    # At the ends of the observation an iteration may be counted whose wait is not.
     error_ms = 2 * (waited_ms + late_ms) / times
     seen = Observation(period_ms, computing_ms, burst_ms, sent_ms, error_ms, jitter)
     fastest = totals["fastest_bytes"] and totals["fastest_seconds"]
@@ -205,8 +207,8 @@ def _observation(
 def _jitter(totals: Mapping[str, float]) -> float | None:
     """Return the standard deviation of computing times as a share of them.
 
-    Their variance is half the mean square of the difference of two in a row, and the square of
-    their mean the mean product: so neither drift, nor that tasks and bursts differ, counts.
+    Variance is half the mean square of the differences of neighbours, and the square of the mean
+    their mean product: so neither drift nor differences between tasks and bursts count.
     """
     product = totals["computing_products"]
     return math.sqrt(totals["computing_differences"] / (2 * product)) if product else None
@@ -217,11 +219,11 @@ def corrected(
 ) -> Reservation | None:
     """Return a reservation as its job was measured; None if longer than the hyperperiod.
 
-    Bursts grow alike, and so do pauses. Each burst keeps its rate: if it takes longer without
-    sending more, a link carries less, and the burst fills that. The period with its idle time is
-    the one that is claimed if that is long enough, else the next that divides the hyperperiod.
+    All bursts grow by one factor, and all pauses by another. Bursts keep their rates: one that
+    takes longer without sending more fills a link that carries less. The period with its idle time
+    stays if it is long enough, else it is the next divisor of the hyperperiod.
     """
-    gang, busy = reservation.gang, _busy(reservation.gang)
+    gang, busy = reservation.gang, reservation.gang.busy
     before = sorted(gang.phases, key=lambda phase: phase.start)
     pauses = max(0.0, seen.computing_ms) / max(1, (gang.period - busy) * slot_ms)
     bursts = seen.burst_ms / (busy * slot_ms)
@@ -240,7 +242,7 @@ def corrected(
     changes = {
         "period": own,
         "phases": tuple(phases),
-        "step": None,  # what it would be elsewhere was not measured
+        "step": None,  # iterations on other nodes were not measured
         "max_stretch": max(gang.period + gang.max_stretch - own, stretch),
         "jitter": gang.jitter if seen.jitter is None else seen.jitter,
     }

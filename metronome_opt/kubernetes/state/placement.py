@@ -1,7 +1,7 @@
-"""Places for gangs in a cluster state, as `allocation` decides them, and their first slots.
+"""Placements of gangs in a cluster state, as `allocation` decides them, and their first slots.
 
-A gang keeps slots from the beginning if its bursts fit among those of the jobs that it meets, all
-of which keep slots. Otherwise it starts free, and the monitor chooses slots for all of them.
+A gang is gated from the beginning if its bursts fit among those of the jobs on its links, all of
+which are gated. Otherwise it starts ungated, and the monitor chooses slots for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
 from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.state.classes import in_class
-from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.records import Gang, Reservation, gang_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_of
 from metronome_opt.problem.instance import Link
@@ -39,9 +39,9 @@ from metronome_opt.solvers.kernels.compiled_instance import Ints
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
 
-_CUSHION = Fraction(2, 100)  # of a period: distance between bursts that keep slots
-_HARM = 0.01  # of an iteration: slots may make a gang slower by so much that meets no other job
-_SECONDS = 10.0  # for the places of all jobs of a scenario
+_CUSHION = Fraction(2, 100)  # of a period: distance between bursts of gated jobs
+_MAX_LOSS = 0.01  # of an iteration, by slots, for a gang that nobody delays without them
+_SECONDS = 10.0  # for the placements of all jobs of a scenario
 _REMEMBERED = 4096  # gangs whose iterations are kept from one decision to the next
 
 
@@ -52,14 +52,14 @@ class PlacementDecision:
     Attributes
     ----------
     asked, reservation
-        The gang, and what is to be reserved.
+        The gang, and the reservation for it.
     best_ms, alone_ms, expected_ms
-        Its shortest iteration in the empty cluster, that at its place without other jobs, and the
-        one that is expected there.
+        Iterations of the gang: the shortest in the empty cluster, the one at the placement without
+        other jobs, and the one expected there.
     placement
-        Its nodes and links.
+        Nodes and links of the gang.
     delays
-        By what share of their best iterations other jobs are expected to be slower, largest first.
+        Expected losses of other jobs, as shares of their best iterations, largest first.
     """
 
     asked: Gang
@@ -77,12 +77,12 @@ class PlacementDecision:
         return [
             (name, before[name], before[name] + by * placed[name].job.best_ms)
             for name, by in self.delays.items()
-            if name in placed  # one that was decided about together with it may not yet be
+            if name in placed  # a job of the same decision may not have a reservation yet
         ]
 
     @property
     def why_slower(self) -> str:
-        """Reasons for which its iterations take longer than at best; empty if they do not."""
+        """Reasons why iterations take longer than the best one; empty if they do not."""
         place, reservation = self.placement, self.reservation
         if self.expected_ms <= self.best_ms * (1 + NOTICED):
             return ""
@@ -108,16 +108,21 @@ def decide(
     now_s: float | None = None,
     arrivals: Arrivals | None = None,
 ) -> Mapping[str, AdmissionDecision]:
-    """Decide which gangs start, and where: nowhere too slow for the hyperperiod.
+    """Decide which gangs start, and on which nodes; their iterations fit the hyperperiod.
 
     Parameters
     ----------
     waiting
-        Gangs, the most urgent ones first, and for how many ms each has waited.
+        Gangs, the most urgent ones first, and how long they have waited, in ms.
     now_s
-        Unix time, by which it is known how long jobs still run; None if nothing is known.
+        Unix time, by which remaining times of jobs are known; None if they are not.
     arrivals
-        The gangs seen so far, to which these are added; those that run if None.
+        Gangs seen so far, to which those that wait are added; None for those that run.
+
+    Returns
+    -------
+    mapping
+        Decisions by names of gangs.
     """
     arrivals = arrivals_of(state) if arrivals is None else arrivals
     asked = []
@@ -129,7 +134,7 @@ def decide(
 
 
 def arrivals_of(state: ClusterState) -> Arrivals:
-    """Return the running gangs of which it is known when they began, as they came."""
+    """Return the running gangs whose start is known, in the order in which they arrived."""
     arrivals = Arrivals()
     for reservation in state.reservations.values():
         if reservation.started is not None:
@@ -150,14 +155,19 @@ def place_job(
     *,
     now_s: float | None = None,
 ) -> PlacementDecision | WaitDecision:
-    """Return where a gang runs, or that it waits; nothing is reserved yet.
+    """Return the placement of a gang, or the reason to wait; nothing is reserved yet.
 
     Parameters
     ----------
     decision
-        As of `decide`; decided here, for this gang alone, if None.
+        A decision of `decide`; None to decide about this gang only.
     now_s
         Unix time; None if it is not known.
+
+    Returns
+    -------
+    PlacementDecision or WaitDecision
+        The decision, with the reservation if the gang starts.
 
     Raises
     ------
@@ -171,25 +181,23 @@ def place_job(
         decision = decide(state, [(gang, 0.0)], now_s)[gang.name]
     placement = decision.placement
     if placement is None or decision.start is None:
-        lengths = (
-            _left_ms(state, reservation, now_s) for reservation in state.reservations.values()
-        )
+        lengths = (_left_ms(state, held, now_s) for held in state.reservations.values())
         return wait_of(state, gang, decision, known=None not in lengths)
     delays = dict(decision.start.losses)
     mine = delays.pop(gang.name, 0.0)
     job = _demand(state, gang, None)
     best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).isolated_ms
-    reservation = reservation_at(
-        state, gang, placement, mine - job.loss(placement.transport), now_s
-    )
+    gained = mine - job.loss(placement.transport)
+    reservation = reservation_at(state, gang, placement, gained, now_s)
     reservation = in_class(state, reservation, placement)
     expected_ms = best_ms * (1 + mine)
     if reservation.gated:
         expected_ms = float(reservation.iteration * state.cluster.slot_ms)
-    noticed = {} if reservation.gated else {name: by for name, by in delays.items() if by > NOTICED}
-    worst_first = dict(sorted(noticed.items(), key=lambda each: -each[1]))
+        delays = {}
+    noticed = [(name, loss) for name, loss in delays.items() if loss > NOTICED]
+    noticed.sort(key=lambda pair: -pair[1])
     return PlacementDecision(
-        gang, reservation, best_ms, alone_ms, expected_ms, placement, worst_first
+        gang, reservation, best_ms, alone_ms, expected_ms, placement, dict(noticed)
     )
 
 
@@ -198,25 +206,25 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     resources = CandidatePlacements(_present(state), state.free - state.others, state.up)
     running = (
         (
-            _demand(state, reservation.gang, _left_ms(state, reservation, now_s)),
+            _demand(state, held.gang, _left_ms(state, held, now_s)),
             resources.on_links(
-                reservation.nodes,
-                reservation.gang.allreduce,
-                reservation.gang.each.gpus,
-                paths=state.cluster.steer(reservation.job, reservation.paths),
+                held.nodes,
+                held.gang.allreduce,
+                held.gang.each.gpus,
+                paths=state.cluster.steer(held.job, held.paths),
             ),
         )
-        for reservation in state.reservations.values()
+        for held in state.reservations.values()
     )
     return Occupancy.of_running(resources, running, classes=state.cluster.traffic_classes)
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
-    """Return the expected iteration of each job, those of `undelayed` as long as their slots.
+    """Return the expected iterations of all jobs; jobs of `undelayed` take as long as their slots.
 
-    That of a job without slots is what it would be if it started where it is; one that has slots
-    and meets jobs that have none is as much longer than its slots as it would be longer than alone.
-    The occupancy is that of the state, worked out here if None.
+    An ungated job takes as long as if it started on its nodes. A gated job beside ungated ones is
+    longer than its slots by its loss without slots. The occupancy is that of the state, computed
+    here if None.
     """
     occupancy = occupancy or occupancy_of(state)
     kept = undelayed(state)
@@ -235,7 +243,7 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
 
 
 def undelayed(state: ClusterState) -> set[str]:
-    """Return the jobs that keep slots and meet none that does not."""
+    """Return the gated jobs that share no link with an ungated one."""
     free = {
         link
         for job, links in state.crossed.items()
@@ -308,10 +316,10 @@ def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
 
 
 def _left_ms(state: ClusterState, reservation: Reservation, now_s: float | None) -> float | None:
-    """Return how long a job still runs; None if it is not known.
+    """Return the remaining time of a job; None if it is not known.
 
-    At its ideal end a job that runs slower by a share has about as large a share of its length
-    left; how much slower this one is was not observed, so that of a usual one is taken.
+    At its ideal end, the share of its length that a job has left is about its loss. The loss of
+    this job was not observed, so that a usual one is assumed.
     """
     gang = reservation.gang
     if now_s is None or reservation.started is None or gang.iterations is None:
@@ -331,19 +339,26 @@ def reservation_at(
     gained: float = 0.0,
     now_s: float | None = None,
 ) -> Reservation:
-    """Return the reservation of a gang at a place, with slots if its bursts fit.
+    """Return the reservation of a gang at a placement, gated if its bursts fit.
 
     Parameters
     ----------
+    asked, placement
+        The gang as it asks for nodes, and its nodes and links.
     gained
-        The share of an iteration that other jobs would delay it without slots.
+        Loss by other jobs if the gang is ungated, as a share of an iteration.
     now_s
         Unix time; None if it is not known.
+
+    Returns
+    -------
+    Reservation
+        With the bursts that links allow.
     """
     gang = at_place(state, asked, placement)
     stretch = gang.stretch_for(state.cluster.hyperperiod)
     offset = _offset(state, gang, placement, stretch)
-    gated = offset is not None and stretch <= float(max(_HARM, gained)) * gang.period
+    gated = offset is not None and stretch <= float(max(_MAX_LOSS, gained)) * gang.period
     is_timed = now_s is not None and gang.iterations is not None
     return Reservation(
         gang=gang,
@@ -357,7 +372,7 @@ def reservation_at(
 
 
 def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
-    """Return a gang as it is at a place, on links as they are; as it was where they carry none."""
+    """Return a gang with the bursts that links allow; unchanged where links carry nothing."""
     capacities = state.capacities
     shares = (Fraction(capacities[link], flows) for link, flows in placement.links.items())
     transport = placement.transport
@@ -368,10 +383,10 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
 
 
 def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int) -> int | None:
-    """Return the offset with most room around the bursts of a gang; None if there is none.
+    """Return the offset with the largest distance around the bursts of a gang; None without one.
 
-    Only links that can be overloaded count. If a job without slots is there, there is no offset;
-    nor for a gang that uses no link, which needs none.
+    Only links that can be overloaded count. A gang beside an ungated job has no offset, nor does a
+    gang that uses no link, which needs none.
     """
     if not placement.links:
         return None
@@ -400,11 +415,15 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
 
 
 def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None = None) -> None:
-    """Reserve nodes for the jobs of a scenario, those that they name or that `allocate` finds.
+    """Reserve nodes for the jobs of a scenario: those that it names, or that `allocate` chooses.
 
-    Jobs send what they send there, from the offset on that the scenario gives, else as `claim_at`
-    chooses, one after the other; they begin now, in Unix time. If there is no room for one of
-    them, that is an `InputError`.
+    Offsets are those of the scenario, or chosen by `reservation_at`, one job after the other; jobs
+    start at `now_s`, in Unix time.
+
+    Raises
+    ------
+    InputError
+        If there is no room for one of the jobs.
     """
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
@@ -413,26 +432,21 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     for task in problem.deployment.tasks:
         nodes.setdefault(task.job, []).append(task.node)
     traffic = {traffic.job.name: traffic for traffic in problem.traffic}
-    for work, job in zip(scenario.jobs, problem.instance.jobs, strict=True):
-        step, algorithm = traffic[job.name].step, traffic[job.name].algorithm
-        gang = Gang(
-            name=job.name,
-            tasks=len(nodes[job.name]),
-            each=work.each,
+    for job in problem.instance.jobs:
+        gang = gang_of(
+            traffic[job.name],
             period=job.period,
             phases=job.phases,
-            step=None if step.is_stated else step,
-            allreduce=algorithm,
-            weight=job.weight,
-            max_network_cost=work.max_network_cost,
-            ready=job.ready,
             max_stretch=job.max_stretch,
-            iterations=work.iterations,
-            jitter=job.jitter,
+            ready=job.ready,
         )
         paths = state.cluster.steer(job.name, problem.paths.get(job.name))
         there = compute_placement(
-            state.cluster, nodes[job.name], algorithm, task_gpus=work.each.gpus, paths=paths
+            state.cluster,
+            nodes[job.name],
+            gang.allreduce,
+            task_gpus=gang.each.gpus,
+            paths=paths,
         )
         reservation = reservation_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset

@@ -1,6 +1,6 @@
-"""Gangs, reservations and events of a cluster: a record each.
+"""Gangs, reservations and changes of a cluster.
 
-The tasks of a gang are all alike, and so is the traffic of each.
+All tasks of a gang are equal, and so is their traffic.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -44,26 +45,27 @@ class Gang(Record):
     Parameters
     ----------
     tasks, each
-        Their number, and what one task needs.
+        Their number, and the resources that one task needs.
     period, phases
-        The traffic of one flow, in slots and Mbit/s, at its place; asked for, at its best place.
+        Traffic of one flow in slots and Mbit/s, at the nodes of a reservation; of a job that asks
+        for nodes, at its best ones.
     step
-        Its iteration wherever it runs; None where bursts are as stated there, which are slower
-        elsewhere if links do not carry them.
+        Iteration at any nodes; None where bursts are as stated by `phases`, or slower where links
+        do not carry them.
     allreduce
-        How its collectives cross the network.
+        Algorithm by which collectives cross the network.
     weight
         Priority, larger is more important.
     ready
-        The slot at which it would start unshifted.
+        Slot at which the job would start unshifted.
     max_stretch
-        How many idle slots may be added to its period, so that it divides the hyperperiod.
+        Largest number of idle slots added to the period, so that it divides the hyperperiod.
     most_racks
-        How many racks it may span; None for any number.
+        Largest number of racks; None for no limit.
     max_network_cost
         As in `JobSpec`.
     iterations
-        Number of its iterations; None if it is not known when it ends.
+        Number of iterations; None if the end of the job is not known.
     jitter
         As in `Job`.
     """
@@ -103,7 +105,7 @@ class Gang(Record):
     def job(
         self, links: Mapping[str, int], *, stretch: int = 0, current_offset: int | None = None
     ) -> Job:
-        """Return it as a job with some flows per link, to which `stretch` is possible at least."""
+        """Return the gang as a job with flows on links, stretched by at least `stretch`."""
         return Job(
             name=self.name,
             period=self.period,
@@ -117,14 +119,22 @@ class Gang(Record):
         )
 
     @property
+    def busy(self) -> int:
+        """Number of slots of an iteration in which a task sends."""
+        return sum(phase.length for phase in self.phases)
+
+    @property
     def peak(self) -> int:
         """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
     def at(self, transport: Transport, slot_ms: int, hyperperiod: int) -> Gang:
-        """Return the gang at a place, where its period may be stretched to divide the hyperperiod.
+        """Return the gang at a place, with a period that can divide the hyperperiod.
 
-        An `InputError` if it is longer than that.
+        Raises
+        ------
+        InputError
+            If an iteration there is longer than the hyperperiod.
         """
         is_inside = transport.nodes == 1
         if self.step is None or self.step.is_stated:
@@ -139,7 +149,7 @@ class Gang(Record):
         return self._with(*in_slots(step, transport, slot_ms), hyperperiod)
 
     def _stated_step(self, slot_ms: int) -> TrainingStep:
-        """Return its bursts as an iteration."""
+        """Return the bursts as an iteration."""
         transfers, computed = [], 0
         for before, phase in zip((None, *self._in_order), self._in_order, strict=False):
             computed += phase.start - (before.end if before else 0)
@@ -156,7 +166,7 @@ class Gang(Record):
         return TrainingStep(compute_ms=Fraction(computed * slot_ms), transfers=tuple(transfers))
 
     def _as_stated(self, slot_ms: int) -> Gang:
-        """Return the gang with its bursts as they were before a place made them slower."""
+        """Return the gang with the bursts that it states, rather than those of its place."""
         if self.step is None:
             return self
         phases, sending = [], 0
@@ -174,7 +184,7 @@ class Gang(Record):
         return sorted(self.phases, key=lambda phase: phase.start)
 
     def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
-        """Return the gang with no burst faster than a rate, in Mbit/s; pauses stay as they are."""
+        """Return the gang with no burst above a rate, in Mbit/s; pauses stay."""
         phases, later = [], 0
         for phase in self._in_order:
             slowed = min(Fraction(phase.rate), rate)
@@ -196,9 +206,12 @@ class Gang(Record):
         return self.model_copy(update=changes)
 
     def stretch_for(self, hyperperiod: int) -> int:
-        """Return the fewest idle slots that make the period divide the hyperperiod.
+        """Return the smallest stretch with which the period divides the hyperperiod.
 
-        Raises an `InputError` if it takes more of them than the gang allows.
+        Raises
+        ------
+        InputError
+            If `max_stretch` is smaller.
         """
         period, longest = self.period, self.period + self.max_stretch
         divisor = divisor_from(hyperperiod, period)
@@ -214,25 +227,24 @@ class Gang(Record):
 
 
 class Reservation(Record):
-    """The place and the slots of a job that runs.
+    """The nodes and the slots of a job that runs.
 
     Parameters
     ----------
     gang, nodes
-        What it asked for, at the rate that its place allows, and the node of each of its tasks.
+        Its gang, with the bursts that its nodes allow, and the node of each task.
     offset
-        When its pattern begins, in slots.
+        Slot at which its period starts.
     stretch
-        Idle slots at the end of each iteration.
+        Idle slots at the end of an iteration.
     gated
-        Whether its bursts wait for their slots; if not, the slots only say how much it sends.
+        Whether bursts wait for their windows; if not, offset and stretch have no effect.
     started
-        When it got its place, in whole seconds of Unix time; None if that is not known, or it is
-        not known when it ends.
+        Start in whole seconds of Unix time; None if it or the end of the job is not known.
     paths
-        The spines of its flows, where they were chosen.
+        Spines of the flows, where they were chosen.
     traffic_class
-        From 0 to 7; links serve higher ones first. It is that of the job for as long as it runs.
+        From 0 to 7; links serve higher ones first. A job keeps its class while it runs.
     """
 
     gang: Gang
@@ -259,44 +271,26 @@ class Reservation(Record):
 
     @property
     def iteration(self) -> int:
-        """Length of an undelayed iteration, in slots: without slots no time is idle."""
+        """Length of an undelayed iteration, in slots: ungated jobs are never idle."""
         return self.period if self.gated else self.gang.period
 
 
-class Reserved(Record):
-    """All reservations of a job came into force."""
+class Change(NamedTuple):
+    """A change of a cluster; all of it happens, or nothing.
 
-    reservation: Reservation
+    Attributes
+    ----------
+    reservations
+        New and revised reservations by job; None for a job that has none any more.
+    capacities
+        Capacities of links from now on, in Mbit/s; 0 for a link that failed.
+    up
+        By node, whether it takes tasks from now on; jobs on it stay.
+    """
 
-
-class Unreserved(Record):
-    """A job gave back all that it had."""
-
-    job: Name
-
-
-class Revised(Record):
-    """Running jobs changed reservations, all at once: their offsets, say, or their nodes."""
-
-    reservations: Annotated[tuple[Reservation, ...], Field(strict=False)]
-
-
-class CapacityChanged(Record):
-    """A link carries more or less than before, in Mbit/s; 0 if it failed."""
-
-    link: Name
-    capacity: NonNegative
-
-
-class NodeChanged(Record):
-    """A node takes no more tasks, or does again; its jobs stay."""
-
-    node: Name
-    up: bool
-
-
-StateEvent = Reserved | Unreserved | Revised | CapacityChanged | NodeChanged
-"""Anything that changes a cluster."""
+    reservations: Mapping[str, Reservation | None] = MappingProxyType({})
+    capacities: Mapping[str, int] = MappingProxyType({})
+    up: Mapping[str, bool] = MappingProxyType({})
 
 
 # ------------------------------------------------------------------ files that ask for a place
@@ -328,7 +322,10 @@ class JobFile(JobSpec):
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
     """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
 
-    Errors name the file, the place and the value.
+    Raises
+    ------
+    InputError
+        If the file holds no such job; the text names the file, the field and the value.
     """
     return read_document_as(
         path, lambda document: request(document, cluster, folder=Path(path).parent)
@@ -336,10 +333,7 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
 
 
 def read_job(path: str | Path) -> Gang | JobFile:
-    """Read the same without a cluster to put it in: what a cluster would make of it is left open.
-
-    Errors are as of `read_request`.
-    """
+    """Read a job that asks for a place without a cluster; errors are as of `read_request`."""
     return read_document_as(path, lambda document: _described(document, Path(path).parent))
 
 
@@ -350,7 +344,7 @@ def _described(document: Mapping[str, Any], folder: Path) -> Gang | JobFile:
 
 
 def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) -> Gang:
-    """Return the gang that a document describes; `folder` is what its workloads are relative to."""
+    """Return the gang that a document describes; its workloads are relative to `folder`."""
     job = _described(document, folder)
     if isinstance(job, Gang):
         fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
@@ -380,7 +374,7 @@ def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     traffic = JobTraffic(job, Sources(job.workloads, job.measured, cluster.gpu).of(job), cluster)
-    # One that is too large for the cluster waits for more nodes; it is as if each worker had one.
+    # A job that is too large for the cluster waits for more nodes, as if each worker needed one.
     place = traffic.best or Transport(
         algorithm=traffic.algorithm,
         gpus=job.workers * max(1, job.each.gpus),
@@ -391,20 +385,28 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         rate=Fraction(cluster.nic),
     )
     phases, slots = traffic.in_slots(place, cluster.slot_ms)
-    period = traffic.period(place, cluster.slot_ms, cluster.hyperperiod)
-    return Gang(
-        name=job.name,
-        tasks=job.workers,
-        each=job.each,
+    return gang_of(
+        traffic,
         period=slots,
-        max_stretch=period - slots,
         phases=phases,
-        step=None if traffic.step.is_stated else traffic.step,
-        allreduce=traffic.algorithm,
-        weight=job.priority,
+        max_stretch=traffic.period(place, cluster.slot_ms, cluster.hyperperiod) - slots,
         ready=job.ready_ms // cluster.slot_ms,
         most_racks=job.most_racks,
-        max_network_cost=job.max_network_cost,
-        iterations=job.iterations,
+    )
+
+
+def gang_of(traffic: JobTraffic, **fields: Any) -> Gang:
+    """Return the gang of a described job, given its period, phases, stretch and first slot."""
+    spec = traffic.job
+    return Gang(
+        name=spec.name,
+        tasks=spec.workers,
+        each=spec.each,
+        step=None if traffic.step.is_stated else traffic.step,
+        allreduce=traffic.algorithm,
+        weight=spec.priority,
+        max_network_cost=spec.max_network_cost,
+        iterations=spec.iterations,
         jitter=traffic.jitter,
+        **fields,
     )

@@ -1,4 +1,4 @@
-"""A cluster's state as a scenario: its jobs at their nodes; and slots that were solved for it."""
+"""A cluster's state as a scenario of jobs at their nodes; slots that were solved for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = No
     Parameters
     ----------
     places
-        Of jobs that a schedule moves; if there is no room for them they stay where they are.
+        Nodes of jobs that a schedule migrates; without room, all jobs stay where they are.
     """
     state = read_cluster_state(path)
     with suppress(InputError):
@@ -55,14 +55,18 @@ def read_moved(path: str | Path, cost_s: float, now_s: float) -> tuple[Scenario,
 def scenario_of(state: ClusterState) -> Scenario:
     """Return the reservations in force as a scenario.
 
-    The cluster keeps its grid of time, so that slots that `solve` chooses have periods that divide
-    the hyperperiod. An `InputError` if no job sends anything.
+    The cluster keeps its slots and its hyperperiod, so that all periods that are solved divide it.
+
+    Raises
+    ------
+    InputError
+        If no job sends anything.
     """
     document = document_of(state)
     if not document["jobs"]:
         raise InputError("no reservations of several tasks are in force; place jobs first")
     spec = ClusterSpec.from_dict(
-        # A job that runs keeps the class that it was started with.
+        # A job that runs keeps the class with which it started.
         {
             **state.cluster.to_dict(),
             "background": {},
@@ -76,12 +80,11 @@ def scenario_of(state: ClusterState) -> Scenario:
 
 
 def document_of(state: ClusterState) -> dict[str, Any]:
-    """Return the same as a document: each job at its nodes, offsets as the current ones.
+    """Return a state as a document of a scenario, with offsets in force as current offsets.
 
-    Periods are those of the jobs, without idle slots, and iterations those on links as they are. A
-    job of one task sends nothing: it is left
-    out, and its node has so much less. A node that is down has what its jobs hold. Links carry what
-    traffic of others leaves; one that has failed 1 Mbit/s, since scenarios know no less.
+    Periods are without idle slots, and iterations as present links allow. A job of one task sends
+    nothing: it is omitted, and its node has fewer resources. A node that is down has the resources
+    of its jobs. A link that failed carries 1 Mbit/s, the least in a scenario.
     """
     cluster = state.cluster
     held: Counter[tuple[str, str]] = Counter()
@@ -115,7 +118,7 @@ def document_of(state: ClusterState) -> dict[str, Any]:
 
 
 def _present(state: ClusterState, reservation: Reservation) -> Gang:
-    """Return the gang of a reservation on links as they are; as claimed if it is too long there."""
+    """Return a gang as present links allow; as reserved if it is too long then."""
     gang = reservation.gang
     if gang.step is not None and not gang.step.is_stated:
         with suppress(InputError):
@@ -159,21 +162,21 @@ def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, 
 
 
 def take_over(state: ClusterState, schedule: Schedule) -> bool:
-    """Let running jobs have slots and places of a schedule of a state; return whether any changes.
+    """Put slots and places of a schedule into force; return whether any reservation changes.
 
-    Jobs that are not gated keep the period that is claimed for them.
+    Ungated jobs keep the periods of their reservations.
 
     Raises
     ------
     InputError
-        If the schedule is false, is not of this state, there is no room at its places, or a period
+        If the schedule is false or of another state, there is no room at its places, or a period
         does not divide the hyperperiod.
     """
     there = apply_migrations(state, schedule.places or {}, schedule.paths)
     problem, faults = verify_placed(scenario_of(there), schedule)
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise InputError(f"{faults[0]}{more}; solve the state anew")
+        raise InputError(f"{faults[0]}{more}; solve the state again")
     reservations = []
     for job in problem.instance.jobs:
         reservation = there.reservations[job.name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,7 @@ from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import explain
-from metronome_opt.kubernetes.state.records import (
-    CapacityChanged,
-    Gang,
-    NodeChanged,
-    Reservation,
-    Reserved,
-    Revised,
-    StateEvent,
-    Unreserved,
-)
+from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.nodes import Resources
@@ -33,8 +24,8 @@ _MAX_RATE = 2**30  # Mbit/s of a link or a task: all that is sent on a link then
 class ClusterState:
     """Nodes and links of a cluster, with the reservations in force on them.
 
-    All changes are events. An event is checked in full, then noted, then applied; so one that is
-    refused, or cannot be noted, leaves everything as it was.
+    A change is checked in full, then noted, then applied; so one that is refused, or cannot be
+    noted, leaves everything as it was.
 
     Parameters
     ----------
@@ -44,11 +35,11 @@ class ClusterState:
     Attributes
     ----------
     note
-        Called with an event before it is applied, by a `Store`, say.
+        Called with a change before it is applied; set by a `Store`.
     reservations, crossed
         In force, by job; and the number of tasks of a job that cross a link, by index of the link.
     sequence
-        Number of events that have been applied.
+        Number of changes that have been applied.
     total, free
         GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
     others
@@ -64,7 +55,7 @@ class ClusterState:
         for link in cluster.links:
             _check_size(link.name, link.capacity)
         self.cluster = cluster
-        self.note: Callable[[StateEvent], None] = lambda _: None
+        self.note: Callable[[Change], None] = lambda _: None
         self.reservations: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
@@ -148,7 +139,7 @@ class ClusterState:
         """Return the jobs that have tasks on a node."""
         return [job for job, held in self.reservations.items() if node in held.nodes]
 
-    # ------------------------------------------------------------------ events
+    # ------------------------------------------------------------------ changes
 
     def reserve(self, reservation: Reservation) -> bool:
         """Bring a job's reservation into force as a whole; return whether it was not yet.
@@ -158,16 +149,21 @@ class ClusterState:
         InputError
             If the job has another reservation, or there is no room for this one.
         """
-        if self.reservations.get(reservation.job) == reservation:
+        job = reservation.job
+        if self.reservations.get(job) == reservation:
             return False
-        self.apply(Reserved(reservation=reservation))
+        if job in self.reservations:
+            raise InputError(
+                f"{job}: has another reservation already; unreserve it first, or rename it"
+            )
+        self.apply(Change({job: reservation}))
         return True
 
     def unreserve(self, job: str) -> bool:
         """Give back a job's reservation; return whether it had one."""
         if job not in self.reservations:
             return False
-        self.apply(Unreserved(job=job))
+        self.apply(Change({job: None}))
         return True
 
     def revise(self, reservations: Iterable[Reservation]) -> bool:
@@ -178,28 +174,27 @@ class ClusterState:
         InputError
             If one of them does not run, or would move to where there is no room.
         """
-        changed = tuple(new for new in reservations if self.reservations.get(new.job) != new)
+        changed = {new.job: new for new in reservations if self.reservation(new.job) != new}
         if changed:
-            self.apply(Revised(reservations=changed))
+            self.apply(Change(changed))
         return bool(changed)
 
     def set_capacity(self, link: str, capacity: int) -> bool:
         """Set the present capacity of a link, in Mbit/s; return whether that is a change."""
         if self.capacity[self.link_index(link)] == capacity:
             return False
-        _check_size(link, capacity)
-        self.apply(CapacityChanged(link=link, capacity=capacity))
+        self.apply(Change(capacities={link: capacity}))
         return True
 
     def set_node(self, node: str, *, up: bool) -> bool:
         """Let a node take tasks from now on, or no more; return whether that is a change."""
         if bool(self.up[self.node_index(node)]) == up:
             return False
-        self.apply(NodeChanged(node=node, up=up))
+        self.apply(Change(up={node: up}))
         return True
 
-    def apply(self, event: StateEvent) -> None:
-        """Check an event, note it, and apply it.
+    def apply(self, change: Change) -> None:
+        """Check a change, note it, and apply it.
 
         Raises
         ------
@@ -207,21 +202,20 @@ class ClusterState:
             If it cannot be; everything is as before. (An exception from outside, Ctrl-C say, may
             come in the middle; the state is then of no use, and `sequence` is as before.)
         """
-        self.check(event)
-        self.note(event)
-        match event:
-            case Reserved(reservation=reservation):
+        self.check(change)
+        self.note(change)
+        for job, reservation in change.reservations.items():
+            before = self.reservations.get(job)
+            if before is not None:
+                self._give(before, 1, self.free)
+            if reservation is not None:
                 self.take(reservation)
-            case Unreserved(job=job):
-                self._give_back(self.reservations.pop(job))
-            case Revised(reservations=reservations):
-                for reservation in reservations:
-                    self._give_back(self.reservations[reservation.job])
-                    self.take(reservation)
-            case CapacityChanged(link=link, capacity=capacity):
-                self.capacity[self._links[link]] = capacity
-            case NodeChanged(node=node, up=up):
-                self.up[self._nodes[node]] = up
+            else:
+                del self.reservations[job], self.crossed[job]
+        for link, capacity in change.capacities.items():
+            self.capacity[self._links[link]] = capacity
+        for node, up in change.up.items():
+            self.up[self._nodes[node]] = up
         self.sequence += 1
 
     def take(self, reservation: Reservation) -> None:
@@ -231,10 +225,6 @@ class ClusterState:
         self.crossed[reservation.job] = {self._links[link]: count for link, count in crossed}
         self._give(reservation, -1, self.free)
 
-    def _give_back(self, reservation: Reservation) -> None:
-        self._give(reservation, 1, self.free)
-        del self.crossed[reservation.job]
-
     def _give(self, reservation: Reservation, sign: int, free: Ints) -> None:
         vector = sign * np.array(reservation.gang.each.vector, dtype=np.int64)
         for node in reservation.nodes:
@@ -242,30 +232,29 @@ class ClusterState:
 
     # ------------------------------------------------------------------ checks
 
-    def check(self, event: StateEvent) -> None:
-        """Raise an `InputError` of one line if an event cannot happen."""
-        try:  # records are validated when they are made, but not when copied with changes
-            type(event).model_validate(event.model_dump(warnings=False))
-        except ValidationError as error:
-            raise InputError(explain(error)) from None
-        match event:
-            case Reserved(reservation=reservation):
-                if reservation.job in self.reservations:
-                    raise InputError(
-                        f"{reservation.job}: has another reservation already; unreserve it first, "
-                        "or rename it"
-                    )
-                self._check_reservation(reservation)
-                self._check_place(reservation, self.free)
-            case Unreserved(job=job):
-                self.reservation(job)
-            case Revised(reservations=reservations):
-                self._check_revised(reservations)
-            case CapacityChanged(link=link, capacity=capacity):
-                self.link_index(link)
-                _check_size(link, capacity)
-            case NodeChanged(node=node):
-                self.node_index(node)
+    def check(self, change: Change) -> None:
+        """Raise an `InputError` of one line if a change cannot happen."""
+        free, placed = self.free.copy(), []
+        for job, reservation in change.reservations.items():
+            before = self.reservations.get(job)
+            if reservation is None:
+                self._give(self.reservation(job), 1, free)
+                continue
+            self._check_reservation(reservation)
+            if before is not None and reservation.gang.each != before.gang.each:
+                raise InputError(f"{job}: runs already, and its tasks keep what they have")
+            if before is None or reservation.nodes != before.nodes:
+                placed.append(reservation)
+                if before is not None:
+                    self._give(before, 1, free)
+        for reservation in placed:
+            self._check_place(reservation, free)
+            self._give(reservation, -1, free)
+        for link, capacity in change.capacities.items():
+            self.link_index(link)
+            _check_size(link, capacity)
+        for node in change.up:
+            self.node_index(node)
 
     def restore(self, reservation: Reservation) -> None:
         """Add a reservation that is in force, even if links have no bandwidth for it at present.
@@ -281,31 +270,12 @@ class ClusterState:
             if (self.free[self._nodes[node]] < 0).any():
                 raise InputError(f"{job}: node {node}: has less than its tasks take")
 
-    def _check_revised(self, reservations: Sequence[Reservation]) -> None:
-        twice = [job for job, n in Counter(new.job for new in reservations).items() if n > 1]
-        if twice:
-            raise InputError(f"{twice[0]}: is revised twice at once")
-        free, moved = self.free.copy(), []
-        for reservation in reservations:
-            before = self.reservation(reservation.job)
-            if reservation.gang.each != before.gang.each:
-                raise InputError(
-                    f"{reservation.job}: runs already, and its tasks keep what they have"
-                )
-            self._check_reservation(reservation)
-            if reservation.nodes != before.nodes:
-                self._give(before, 1, free)
-                moved.append(reservation)
-        for reservation in moved:
-            self._check_place(reservation, free)
-            self._give(reservation, -1, free)
-
     def _check_place(self, reservation: Reservation, free: Ints) -> None:
         """Refuse a place without room, given the free resources of nodes, of shape (nodes, 3)."""
-        gang, nodes, nodes_by_name = reservation.gang, reservation.nodes, self.cluster.nodes_by_name
+        gang, nodes, hosts = reservation.gang, reservation.nodes, self.cluster.nodes_by_name
         links = self.placement(reservation).links
         with error_context(reservation.job):
-            racks = len({nodes_by_name[node].rack for node in nodes})
+            racks = len({hosts[node].rack for node in nodes})
             if gang.most_racks is not None and racks > gang.most_racks:
                 raise InputError(
                     f"nodes: they stand in {racks} racks, and it may span {gang.most_racks}"
@@ -329,6 +299,10 @@ class ClusterState:
         """Refuse a reservation that contradicts itself, or fits no state of this cluster."""
         gang, nodes, period = reservation.gang, reservation.nodes, reservation.period
         with error_context(reservation.job):
+            try:  # records are validated when they are made, but not when copied with changes
+                Reservation.model_validate(reservation.model_dump(warnings=False))
+            except ValidationError as error:
+                raise InputError(explain(error)) from None
             for index, node in enumerate(nodes):
                 if node not in self._nodes:
                     raise InputError(f"nodes[{index}]: there is no node {quote(node)}")

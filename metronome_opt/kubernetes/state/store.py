@@ -12,14 +12,7 @@ from typing import Self
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import make_folder
 from metronome_opt.files.journal import lock_file
-from metronome_opt.kubernetes.state.records import (
-    CapacityChanged,
-    NodeChanged,
-    Reserved,
-    Revised,
-    StateEvent,
-    Unreserved,
-)
+from metronome_opt.kubernetes.state.records import Change
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -30,7 +23,7 @@ _SCHEMA = (
     "CREATE TABLE cluster (format TEXT, cluster TEXT, sequence INTEGER)",
     "CREATE TABLE reservations (job TEXT PRIMARY KEY, reservation TEXT)",  # in order of rowid
     "CREATE TABLE capacities (link TEXT PRIMARY KEY, capacity INTEGER)",
-    "CREATE TABLE down (node TEXT PRIMARY KEY)",
+    "CREATE TABLE nodes (node TEXT PRIMARY KEY, up INTEGER)",
 )
 
 
@@ -49,8 +42,8 @@ def read_cluster_state(path: str | Path) -> ClusterState:
 class Store:
     """A file that holds the state of a cluster, written by one process at a time.
 
-    An event is on the disk before it is applied. So whenever the process is killed, the state
-    that is read back is the one before the event that was under way, or the one after it.
+    A change is on the disk before it is applied. So whenever the process is killed, the state that
+    is read back is the one before the last change, or the one after it.
 
     Parameters
     ----------
@@ -104,7 +97,7 @@ class Store:
                     raise InputError(f"{path}: holds a database already; name another file")
                 for statement in _SCHEMA:
                     database.execute(statement)
-                _write(database, state)
+                _write_all(database, state)
         except sqlite3.Error as error:
             raise InputError(f"{path}: cannot be made a state ({error})") from None
         return cls(path)
@@ -137,14 +130,14 @@ class Store:
         with error_context(where):
             state = restore(was.model_copy(update=changes))
         with self._transaction() as database:
-            _write(database, state)
+            _write_all(database, state)
         state.note = self._note
         self.state = state
         return True
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction for one event, if all events before it were applied."""
+        """Open a transaction for one change, if all changes before it were applied."""
         sequence = self.state.sequence
         try:
             self._database.rollback()  # what an interruption has left open
@@ -152,7 +145,7 @@ class Store:
                 database.execute("BEGIN IMMEDIATE")
                 if database.execute("SELECT sequence FROM cluster").fetchone() != (sequence,):
                     raise InputError(
-                        f"{self._path}: event {sequence} was interrupted; open the file again"
+                        f"{self._path}: change {sequence} was interrupted; open the file again"
                     )
                 database.execute("UPDATE cluster SET sequence = ?", (sequence + 1,))
                 yield database
@@ -161,29 +154,9 @@ class Store:
                 f"{self._path}: cannot be written ({error}); nothing changed"
             ) from None
 
-    def _note(self, event: StateEvent) -> None:
+    def _note(self, change: Change) -> None:
         with self._transaction() as database:
-            match event:
-                case Reserved(reservation=reservation):
-                    row: tuple[object, ...] = reservation.job, reservation.model_dump_json()
-                    database.execute("INSERT INTO reservations VALUES (?, ?)", row)
-                case Unreserved(job=job):
-                    database.execute("DELETE FROM reservations WHERE job = ?", (job,))
-                case Revised(reservations=reservations):
-                    database.executemany(
-                        "UPDATE reservations SET reservation = ? WHERE job = ?",
-                        [
-                            (reservation.model_dump_json(), reservation.job)
-                            for reservation in reservations
-                        ],
-                    )
-                case CapacityChanged(link=link, capacity=capacity):
-                    row = link, capacity
-                    database.execute("INSERT OR REPLACE INTO capacities VALUES (?, ?)", row)
-                case NodeChanged(node=node, up=True):
-                    database.execute("DELETE FROM down WHERE node = ?", (node,))
-                case NodeChanged(node=node):
-                    database.execute("INSERT INTO down VALUES (?)", (node,))
+            _write(database, change)
 
     def close(self) -> None:
         """Release the file."""
@@ -228,7 +201,7 @@ def _read(path: Path, database: sqlite3.Connection) -> ClusterState:
             query = "SELECT reservation FROM reservations ORDER BY rowid"
             reservations = [row for (row,) in database.execute(query)]
             capacities = dict(database.execute("SELECT * FROM capacities").fetchall())
-            down = [node for (node,) in database.execute("SELECT * FROM down")]
+            down = [node for (node,) in database.execute("SELECT node FROM nodes WHERE NOT up")]
         document = {
             "format": tag,
             "cluster": json.loads(cluster),
@@ -243,16 +216,28 @@ def _read(path: Path, database: sqlite3.Connection) -> ClusterState:
         return restore(StateSnapshot.from_dict(document))
 
 
-def _write(database: sqlite3.Connection, state: ClusterState) -> None:
+def _write_all(database: sqlite3.Connection, state: ClusterState) -> None:
     """Write a whole state in place of what is there."""
     snapshot = snapshot_of(state)
-    for table in ("cluster", "reservations", "capacities", "down"):
+    for table in ("cluster", "reservations", "capacities", "nodes"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608
-    cluster = snapshot.format, snapshot.cluster.model_dump_json(), snapshot.sequence
-    database.execute("INSERT INTO cluster VALUES (?, ?, ?)", cluster)
-    reservations = (
-        (reservation.job, reservation.model_dump_json()) for reservation in snapshot.claims
-    )
-    database.executemany("INSERT INTO reservations VALUES (?, ?)", reservations)
-    database.executemany("INSERT INTO capacities VALUES (?, ?)", snapshot.capacities.items())
-    database.executemany("INSERT INTO down VALUES (?)", ((node,) for node in snapshot.down))
+    row = snapshot.format, snapshot.cluster.model_dump_json(), snapshot.sequence
+    database.execute("INSERT INTO cluster VALUES (?, ?, ?)", row)
+    down = dict.fromkeys(snapshot.down, False)
+    _write(database, Change(state.reservations, snapshot.capacities, down))
+
+
+def _write(database: sqlite3.Connection, change: Change) -> None:
+    """Write a change; a revised reservation keeps its row, and so the order of all of them."""
+    for job, reservation in change.reservations.items():
+        if reservation is None:
+            database.execute("DELETE FROM reservations WHERE job = ?", (job,))
+        else:
+            database.execute(
+                "INSERT INTO reservations VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET reservation = excluded.reservation",
+                (job, reservation.model_dump_json()),
+            )
+    capacities, nodes = change.capacities.items(), change.up.items()
+    database.executemany("INSERT OR REPLACE INTO capacities VALUES (?, ?)", capacities)
+    database.executemany("INSERT OR REPLACE INTO nodes VALUES (?, ?)", nodes)

@@ -17,7 +17,7 @@ from metronome_opt.files.records import (
     Record,
     parse_record,
 )
-from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged, Reservation
+from metronome_opt.kubernetes.state.records import Change, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
@@ -36,10 +36,10 @@ class StateSnapshot(Record):
     claims
         Reservations in force, in the order in which they came.
     capacities, down
-        Of links that do not carry what the cluster's description says, in Mbit/s, and nodes that
+        Capacities of links that differ from the cluster's description, in Mbit/s, and nodes that
         take no tasks.
     mode
-        That jobs share links; all that was ever written.
+        Jobs share links: the only value.
     cluster, sequence
         As in `ClusterState`.
     """
@@ -77,7 +77,7 @@ def snapshot_of(state: ClusterState) -> StateSnapshot:
 def restore(snapshot: StateSnapshot) -> ClusterState:
     """Build a state from its document.
 
-    Claims that were in force stay so, even if today there would be no bandwidth for them.
+    Reservations stay in force even if links have no bandwidth for them at present.
 
     Raises
     ------
@@ -90,29 +90,29 @@ def restore(snapshot: StateSnapshot) -> ClusterState:
             state.restore(reservation)
     for link, capacity in snapshot.capacities.items():
         with error_context(format_path(["capacities", link])):
-            state.apply(CapacityChanged(link=link, capacity=capacity))
+            state.apply(Change(capacities={link: capacity}))
     for index, node in enumerate(snapshot.down):
         with error_context(f"down[{index}]"):
-            state.apply(NodeChanged(node=node, up=False))
+            state.apply(Change(up={node: False}))
     state.sequence = snapshot.sequence
     return state
 
 
 def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:
-    """Return the reservations in force as an instance, their offsets as the current ones.
+    """Return reservations as an instance, with their offsets as current offsets.
 
-    A link that has failed carries 1 Mbit/s there, since instances know no less.
+    A link that failed carries 1 Mbit/s, the least in an instance.
 
     Parameters
     ----------
     jobs
-        Only these, with the links that they cross; all jobs and all links if None.
+        Jobs of the instance, with the links that they cross; None for all jobs and all links.
     """
     chosen = [state.reservation(job) for job in (state.reservations if jobs is None else jobs)]
     if not chosen:
         raise InputError(f"{state.cluster.name}: no reservations are in force")
-    flows = [state.flows(reservation.job) for reservation in chosen]
-    crossed = {link for each in flows for link in each}
+    flows = [state.flows(held.job) for held in chosen]
+    crossed = set().union(*flows)
     return Instance(
         name=state.cluster.name,
         slot_ms=state.cluster.slot_ms,
@@ -122,10 +122,8 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
             if jobs is None or link in crossed
         ),
         jobs=tuple(
-            reservation.gang.job(
-                links, stretch=reservation.stretch, current_offset=reservation.offset
-            )
-            for reservation, links in zip(chosen, flows, strict=True)
+            held.gang.job(links, stretch=held.stretch, current_offset=held.offset)
+            for held, links in zip(chosen, flows, strict=True)
         ),
         network=state.cluster.network,
         traffic_classes=state.cluster.traffic_classes,
@@ -133,24 +131,23 @@ def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Insta
 
 
 def plan_of(reservations: Mapping[str, Reservation]) -> Plan:
-    """Return the slots of gated jobs, and the classes of all; others begin unshifted."""
+    """Return the slots of gated jobs, and the classes of all jobs; ungated ones are unshifted."""
     return Plan(
         {
-            job: reservation.offset
-            if reservation.gated
-            else reservation.gang.ready % reservation.gang.period
-            for job, reservation in reservations.items()
+            job: held.offset if held.gated else held.gang.ready % held.gang.period
+            for job, held in reservations.items()
         },
-        {job: reservation.period for job, reservation in reservations.items() if reservation.gated},
-    ).in_classes({job: reservation.traffic_class for job, reservation in reservations.items()})
+        {job: held.period for job, held in reservations.items() if held.gated},
+    ).in_classes({job: held.traffic_class for job, held in reservations.items()})
 
 
 def schedule_of(state: ClusterState) -> Schedule:
-    """Return the offsets and stretches in force as a schedule of `instance_of`, judged."""
-    offsets = {job: reservation.offset for job, reservation in state.reservations.items()}
-    stretch = {job: reservation.stretch for job, reservation in state.reservations.items()}
-    gated = {job: reservation.gated for job, reservation in state.reservations.items()}
-    classes = {job: reservation.traffic_class for job, reservation in state.reservations.items()}
+    """Return reservations as a schedule of `instance_of`, with its objectives."""
+    jobs = state.reservations.items()
+    offsets = {job: held.offset for job, held in jobs}
+    stretch = {job: held.stretch for job, held in jobs}
+    gated = {job: held.gated for job, held in jobs}
+    classes = {job: held.traffic_class for job, held in jobs}
     evaluation = evaluate(instance_of(state), offsets, stretch)
     return Schedule(
         instance=state.cluster.name,
@@ -164,25 +161,18 @@ def schedule_of(state: ClusterState) -> Schedule:
         runtime_s=0.0,
         gated=None if all(gated.values()) else gated,
         classes=classes if state.cluster.traffic_classes > 1 else None,
-        paths={
-            job: reservation.paths
-            for job, reservation in state.reservations.items()
-            if reservation.paths
-        }
-        or None,
+        paths={job: held.paths for job, held in jobs if held.paths} or None,
     )
 
 
 def deployment_of(state: ClusterState) -> Deployment:
-    """Return the cluster, and where the tasks run."""
+    """Return the cluster, and the nodes and links of all tasks."""
     tasks = [
         Task(job, index, node, links)
-        for job, reservation in state.reservations.items()
+        for job, held in state.reservations.items()
         for index, (node, links) in enumerate(
-            zip(reservation.nodes, state.placement(reservation).routes, strict=True)
+            zip(held.nodes, state.placement(held).routes, strict=True)
         )
     ]
-    costs = {
-        job: reservation.gang.max_network_cost for job, reservation in state.reservations.items()
-    }
+    costs = {job: held.gang.max_network_cost for job, held in state.reservations.items()}
     return Deployment(state.cluster, tuple(tasks), max_network_cost=costs)

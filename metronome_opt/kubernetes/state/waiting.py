@@ -1,4 +1,4 @@
-"""Reasons for which a gang waits, in words."""
+"""Reasons why a gang waits, as messages."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class WaitDecision(NamedTuple):
     Attributes
     ----------
     cause
-        In words.
+        The reason, as a message.
     deferred
-        Whether there is room for it.
+        Whether there is room for the gang.
     until
-        For how long about, in words; empty if that is not known.
+        The estimated wait, as a message; empty if it is not known.
     """
 
     cause: str
@@ -46,7 +46,7 @@ class WaitDecision(NamedTuple):
 def wait_of(
     state: ClusterState, gang: Gang, decision: AdmissionDecision, *, known: bool
 ) -> WaitDecision:
-    """Return why a gang waits by a decision; `known` says whether the lengths of all jobs are."""
+    """Return why a gang waits; `known` says whether remaining times of all jobs are known."""
     until = _until(decision, known=known)
     if decision.now is None:
         return WaitDecision(why_not(state, gang), False, until)
@@ -63,7 +63,7 @@ def wait_of(
 
 
 def _until(decision: AdmissionDecision, *, known: bool) -> str:
-    """Return for how long a gang waits, in words; empty if the jobs before do not say when."""
+    """Return the estimated wait of a gang as a message; empty if it is not known."""
     start = decision.start
     if start is None or (start.after_ms >= UNKNOWN_MS and not known):
         return ""
@@ -75,7 +75,7 @@ def _until(decision: AdmissionDecision, *, known: bool) -> str:
 
 
 def why_not(state: ClusterState, gang: Gang) -> str:
-    """Return in one line why a gang finds no room: how many nodes lack what."""
+    """Return in one line why a gang finds no room: numbers of nodes and missing resources."""
     room = state.fits(gang)
     faults = []
     down = np.flatnonzero(~state.up)
@@ -114,12 +114,12 @@ def why_not(state: ClusterState, gang: Gang) -> str:
 
 
 def verb_of(count: int, verb: str) -> str:
-    """Return a verb as it follows a number of things."""
+    """Return a verb in the number of its subject."""
     return verb if count > 1 else f"{verb}s"
 
 
 def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:
-    """Return how many more nodes some tasks take, as large as this cluster has them."""
+    """Return the number of nodes of this cluster's largest size that some tasks need."""
     needs = np.array(gang.each.vector, dtype=np.int64)
     fit = (state.total[:, needs > 0] // needs[needs > 0]).min(axis=1, initial=tasks).max()
     on_each = max(1, int(fit))

@@ -40,14 +40,14 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
     """What is decided is not tested here: a search ends with its time, and nothing moves then."""
     threads = []
 
-    def answer(_: Monitor, question: SlotReview) -> SlotDecision:
+    def decide(_: Monitor, review: SlotReview) -> SlotDecision:
         threads.append(threading.current_thread())
         if len(threads) == 1:
             raise ZeroDivisionError("by zero")  # a decision that fails is made again
-        moved = question.reservations["b"].model_copy(update={"offset": 100})
+        moved = review.reservations["b"].model_copy(update={"offset": 100})
         return SlotDecision({"b": moved}, "they met")
 
-    monkeypatch.setattr(Monitor, "answer", answer)
+    monkeypatch.setattr(Monitor, "decide", decide)
     monkeypatch.setattr("metronome_opt.kubernetes.state.monitor._SETTLE_S", 0.0)
     state = state_of(reservation("a", 0), reservation("b", 30))
     controller = Controller(state, FakeCluster(2))

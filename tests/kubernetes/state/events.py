@@ -10,16 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt.kubernetes.state.records import (
-    CapacityChanged,
-    Gang,
-    NodeChanged,
-    Reservation,
-    Reserved,
-    Revised,
-    StateEvent,
-    Unreserved,
-)
+from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.problem.instance import Link, Phase
@@ -68,24 +59,24 @@ def small_cluster() -> ClusterSpec:
     )
 
 
-def draw(chance: random.Random, state: ClusterState) -> StateEvent | None:
+def draw(chance: random.Random, state: ClusterState) -> Change | None:
     """Draw the next event; None if a job finds no place, or no job is there for it."""
     kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
     match kind:
         case "arrival":
             gang = _draw_gang(chance, f"job-{chance.getrandbits(40):x}")
             reservation = _any_place(chance, state, gang)
-            return Reserved(reservation=reservation) if reservation else None
+            return Change({reservation.job: reservation}) if reservation else None
         case "node":
             return _node(chance, state)
         case "capacity":
             link = chance.choice(state.cluster.links)
             capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
-            return CapacityChanged(link=link.name, capacity=capacity)
+            return Change(capacities={link.name: capacity})
     if not state.reservations:
         return None
     if kind == "departure":
-        return Unreserved(job=chance.choice(list(state.reservations)))
+        return Change({chance.choice(list(state.reservations)): None})
     return _revision(chance, state) if kind == "revision" else _mistake(chance, state)
 
 
@@ -136,20 +127,20 @@ def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
     return {"period": period, "phases": tuple(phases)}
 
 
-def _node(chance: random.Random, state: ClusterState) -> StateEvent:
+def _node(chance: random.Random, state: ClusterState) -> Change:
     """Let a node fail, or one of several that have failed come back."""
     down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
     if len(down) >= chance.randint(1, _MAX_DOWN):
-        return NodeChanged(node=chance.choice(down), up=True)
-    return NodeChanged(node=chance.choice(state.cluster.nodes).name, up=False)
+        return Change(up={chance.choice(down): True})
+    return Change(up={chance.choice(state.cluster.nodes).name: False})
 
 
-def _revision(chance: random.Random, state: ClusterState) -> StateEvent:
+def _revision(chance: random.Random, state: ClusterState) -> Change:
     """Give up to three jobs another rotation, and some of them other traffic or another weight."""
     jobs = chance.sample(
         list(state.reservations), min(len(state.reservations), chance.randint(1, 3))
     )
-    return Revised(reservations=tuple(_revised(chance, state.reservations[job]) for job in jobs))
+    return Change({job: _revised(chance, state.reservations[job]) for job in jobs})
 
 
 def _revised(chance: random.Random, reservation: Reservation) -> Reservation:
@@ -162,7 +153,7 @@ def _revised(chance: random.Random, reservation: Reservation) -> Reservation:
     )
 
 
-def _mistake(chance: random.Random, state: ClusterState) -> StateEvent:
+def _mistake(chance: random.Random, state: ClusterState) -> Change:
     """Draw an event that has to be refused."""
     reservation = chance.choice(list(state.reservations.values()))
     node = chance.choice(state.cluster.nodes)
@@ -170,20 +161,15 @@ def _mistake(chance: random.Random, state: ClusterState) -> StateEvent:
     large = reservation.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
     moved = reservation.model_copy(update={"nodes": (*reservation.nodes, node.name)})
     late = reservation.model_copy(update={"offset": reservation.period})
-    unknown = reservation.model_copy(
-        update={"gang": reservation.gang.model_copy(update={"name": "unknown"})}
-    )
-    mistakes: list[StateEvent] = [
-        Reserved(reservation=reservation),
+    mistakes: list[Change] = [
         # The last of its nodes has no room any more.
-        Reserved(reservation=Reservation(gang=large, nodes=(node.name, node.name), offset=0)),
-        Unreserved(job="unknown"),
-        Revised(reservations=(_revised(chance, reservation), unknown)),
-        Revised(reservations=(moved,)),
-        Revised(reservations=(late,)),
-        CapacityChanged(link="none", capacity=1),
-        CapacityChanged(link=node.rails[0], capacity=2**40),
-        NodeChanged(node="none", up=True),
+        Change({"large": Reservation(gang=large, nodes=(node.name, node.name), offset=0)}),
+        Change({reservation.job: _revised(chance, reservation), "unknown": None}),
+        Change({moved.job: moved}),
+        Change({late.job: late}),
+        Change(capacities={"none": 1}),
+        Change(capacities={node.rails[0]: 2**40}),
+        Change(up={"none": True}),
     ]
     return chance.choice(mistakes)
 

@@ -256,10 +256,10 @@ class Fleet:
         self._check_ms += _CHECK_MS
         if self._monitor is None:
             return
-        question = self._monitor.next(self.state)
-        if question is None:
+        review = self._monitor.next(self.state)
+        if review is None:
             return
-        done = self._monitor.apply(self.state, question, self._monitor.answer(question))
+        done = self._monitor.apply(self.state, review, self._monitor.decide(review))
         if done.gangs:
             self.rephasings.append(f"{self.now_ms / 1000:.0f} s: {done.line}")
             self._notify()

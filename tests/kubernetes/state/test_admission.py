@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.records import Reservation, Revised
+from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.nodes import Resources
 from tests.kubernetes.state.events import differences, rebuilt
@@ -82,7 +82,6 @@ def test_a_failed_link_has_room_for_nobody() -> None:
     ("revised", "message"),
     [
         ([B, running("c", "n1")], "there is no job 'c' with a reservation"),
-        ([B, B.model_copy(update={"offset": 1})], "b: is revised twice at once"),
         ([B, A.model_copy(update={"offset": 12})], "a: offset: 12 must be below the period of 12"),
         ([running("b", "n0 n0", gpus=1), A], "b: node n0: GPUs: 1 free, 2 needed"),
         (
@@ -100,7 +99,7 @@ def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: 
     shifted = [
         each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
     ]
-    check_refused(usual(), lambda state: state.apply(Revised(reservations=tuple(shifted))), message)
+    check_refused(usual(), lambda state: state.revise(shifted), message)
 
 
 @pytest.mark.parametrize(

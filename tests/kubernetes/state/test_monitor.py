@@ -42,9 +42,9 @@ class Watched:
         """Let time pass; decide as often as the monitor wants to."""
         for _ in range(seconds):
             self.now_s += 1
-            question = self.monitor.next(self.state)
-            if question is not None:
-                done = self.monitor.apply(self.state, question, self.monitor.answer(question))
+            review = self.monitor.next(self.state)
+            if review is not None:
+                done = self.monitor.apply(self.state, review, self.monitor.decide(review))
                 self.rephased.append(done)
                 self.lines.append(done.line)
 
@@ -56,14 +56,14 @@ def test_jobs_that_obey_keep_their_slots() -> None:
     watched.run(65)
     assert state.reservations == before
     assert {each.gangs for each in watched.rephased} == {0}
-    assert watched.lines[-1] == "what was measured is as claimed"
+    assert watched.lines[-1] == "measurements are as reserved"
 
 
 def test_what_differs_has_to_be_seen_twice() -> None:
     state = apart()
     watched = Watched(state, reading({"a": OBEYS, "b": SENDS_LESS}))
     watched.run(12)
-    assert watched.lines[-1].startswith("not believed yet: b: period without waiting in ms 900")
+    assert watched.lines[-1].startswith("not confirmed yet: b: period without waiting in ms 900")
     assert state.reservations["b"] == apart().reservations["b"]
     watched.run(10)
     gang = state.reservations["b"].gang
@@ -105,28 +105,28 @@ def test_jobs_of_any_periods_are_decided_about() -> None:
 def test_jobs_that_use_no_link_are_no_matter() -> None:
     alone = reservation("alone", 0, nodes="n0 n0")
     monitor = Monitor(None)
-    assert monitor.ask(state_of(alone), measured=True) is None
-    question = Monitor(None).ask(state_of(alone, reservation("a", 7)), measured=True)
-    assert question is not None
-    assert list(question.reservations) == ["a"]
+    assert monitor.review(state_of(alone), measured=True) is None
+    review = Monitor(None).review(state_of(alone, reservation("a", 7)), measured=True)
+    assert review is not None
+    assert list(review.reservations) == ["a"]
 
 
 def test_a_decision_about_other_reservations_is_not_applied() -> None:
     state = apart()
     monitor = Monitor(reading({"a": OBEYS, "b": SENDS_LESS}), persist=1, clock=lambda: 1000.0)
-    question = monitor.ask(state, measured=True)
-    assert question is not None
-    answer = monitor.answer(question)
-    assert answer.reservations
+    review = monitor.review(state, measured=True)
+    assert review is not None
+    decision = monitor.decide(review)
+    assert decision.reservations
     state.revise([state.reservations["b"].model_copy(update={"offset": 110})])
     before = snapshot_of(state)
-    assert monitor.apply(state, question, answer).gangs == 0
+    assert monitor.apply(state, review, decision).gangs == 0
     assert snapshot_of(state) == before
     state = apart()
-    monitor.apply(state, question, answer)
+    monitor.apply(state, review, decision)
     before = snapshot_of(state)
     assert before.claims[1].gang.phases[0].length == 40  # of slots of 5 ms
-    assert monitor.apply(state, question, answer).gangs == 0  # a second time
+    assert monitor.apply(state, review, decision).gangs == 0  # a second time
     assert snapshot_of(state) == before
 
 

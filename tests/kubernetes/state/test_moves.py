@@ -137,9 +137,9 @@ def test_a_job_moves_only_where_there_is_room(
 
 def test_the_monitor_looks_at_jobs_on_the_old_and_new_links_of_a_moved_one() -> None:
     state, monitor = crowded(), Monitor(None)
-    monitor.ask(state, measured=False)
+    monitor.review(state, measured=False)
     monitor.follow(state)
     state.revise(apply_migrations(state, {"a": ["n2", "n3"]}).reservations.values())
-    question = monitor.ask(state, measured=False)
-    assert question is not None
-    assert question.concerned == {"a", "n0", "n1"}
+    review = monitor.review(state, measured=False)
+    assert review is not None
+    assert review.concerned == {"a", "n0", "n1"}

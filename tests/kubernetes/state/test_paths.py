@@ -191,7 +191,7 @@ def test_links_to_spines_without_a_rack_are_refused() -> None:
         each["metadata"]["labels"] = {}
     objects = Objects()
     objects.add(("written", each) for each in capacities)
-    with pytest.raises(InputError, match="node 'n0': its links of scope Uplink are not those of"):
+    with pytest.raises(InputError, match="node 'n0': its links of scope Uplink are not the uplinks"):
         make_cluster(objects, ImportOptions(gpus=1))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.records import CapacityChanged, NodeChanged
+from metronome_opt.kubernetes.state.records import Change
 from metronome_opt.kubernetes.state.scenario import document_of, scenario_of, take_over
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of
@@ -45,9 +45,7 @@ def test_a_state_keeps_the_network_of_its_cluster() -> None:
 
 def test_nodes_have_what_a_scenario_can_use() -> None:
     state = state_of(cluster([2, 2]), A, B, running("s", "n2", gpus=1))  # s sends nothing
-    state.apply(NodeChanged(node="n1", up=False))
-    state.apply(NodeChanged(node="n3", up=False))
-    state.apply(CapacityChanged(link="n2", capacity=0))
+    state.apply(Change(up={"n1": False, "n3": False}, capacities={"n2": 0}))
     scenario = scenario_of(state)
     assert [job.name for job in scenario.jobs] == ["a", "b"]
     assert [node.has.gpus for node in scenario.cluster.nodes] == [2, 1, 1, 0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.records import Reservation, Reserved, StateEvent
+from metronome_opt.kubernetes.state.records import Change, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -28,7 +28,7 @@ def test_gpus_that_are_left_over_and_jobs_of_a_node() -> None:
 
 
 def test_a_reservation_that_is_in_force_is_not_taken_twice() -> None:
-    events: list[StateEvent] = []
+    events: list[Change] = []
     state = ClusterState(cluster([2, 2]))
     state.note = events.append
     assert state.reserve(A)
@@ -39,7 +39,7 @@ def test_a_reservation_that_is_in_force_is_not_taken_twice() -> None:
     assert not state.set_capacity("n0", 100)
     assert not state.set_node("n0", up=True)
     assert not state.unreserve("nobody")
-    assert events == [Reserved(reservation=A)]
+    assert events == [Change({"a": A})]
     assert differences(state, before) == []
 
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
     state = state_of(cluster([2, 2]), A, B)
     before = rebuilt(state)
 
-    def note(_: StateEvent) -> None:
+    def note(_: Change) -> None:
         raise error
 
     state.note = note
@@ -70,7 +70,7 @@ def test_what_cannot_be_noted_does_not_happen(error: Exception) -> None:
 def test_copies_of_reservations_with_wrong_fields_are_refused(
     changes: dict[str, float],
 ) -> None:
-    events: list[StateEvent] = []
+    events: list[Change] = []
     state = state_of(cluster([2, 2]), B)
     state.note = events.append
     before = rebuilt(state)
@@ -78,10 +78,10 @@ def test_copies_of_reservations_with_wrong_fields_are_refused(
     calls: list[Callable[[], object]] = [
         lambda: state.reserve(A.model_copy(update=changes)),
         lambda: state.revise([B.model_copy(update=changes)]),
-        lambda: state.apply(Reserved(reservation=A.model_copy(update=changes))),
+        lambda: state.apply(Change({"a": A.model_copy(update=changes)})),
     ]
     for call in calls:
-        with pytest.raises(InputError, match=rf"reservations?(\[0\])?\.{field}: must be "):
+        with pytest.raises(InputError, match=rf"[ab]: {field}: must be "):
             call()
     assert events == []
     assert differences(state, before) == []

@@ -83,7 +83,7 @@ def test_a_file_that_was_cut_off_is_refused(size: int, kept: Path) -> None:
         ),
         ("UPDATE capacities SET capacity = -4", "capacities.up-1: must be at least 0, got -4"),
         ("DELETE FROM cluster", "cannot be read ("),
-        ("DROP TABLE down", "cannot be read (no such table: down)"),
+        ("DROP TABLE nodes", "cannot be read (no such table: nodes)"),
     ],
 )
 def test_a_contradiction_in_a_file_is_named(damage: str, message: str, kept: Path) -> None:
