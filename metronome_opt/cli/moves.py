@@ -12,7 +12,7 @@ import typer
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.errors import InputError
 from metronome_opt.files.documents import is_database
-from metronome_opt.kubernetes.state.scenario import read_moved
+from metronome_opt.kubernetes.state.scenario import read_migrated
 from metronome_opt.output.tables import format_nodes
 from metronome_opt.scenario import Scenario
 
@@ -30,7 +30,7 @@ class Moves:
         """Read the state of a cluster, and choose the migrations that pay."""
         if not is_database(path):
             raise InputError(f"--migration-cost: {path} is no state of a cluster; leave it out")
-        return cls(*read_moved(path, cost_s, time.time()), cost_s)
+        return cls(*read_migrated(path, cost_s, time.time()), cost_s)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the migrations as JSON."""

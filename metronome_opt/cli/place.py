@@ -275,12 +275,12 @@ def _draw_racks(state: ClusterState, path: Path) -> None:
 
 def _apply_schedule(state: ClusterState, path: Path) -> None:
     """Apply a schedule to running jobs, and print that."""
-    from metronome_opt.kubernetes.state.scenario import take_over
+    from metronome_opt.kubernetes.state.scenario import apply_schedule
     from metronome_opt.problem.schedule import read_schedule
 
     schedule = read_schedule(path)
     with error_context(path):
-        is_changed = take_over(state, schedule)
+        is_changed = apply_schedule(state, schedule)
     typer.echo(f"{path}: {'taken over' if is_changed else 'in force already'}", err=True)
 
 

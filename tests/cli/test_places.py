@@ -221,7 +221,7 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
     said = "--apply-schedule: is for a STATE that stays as it is"
     assert said in error_of(capsys, "place state --apply-schedule s.json --cordon node-00")
-    assert "state.json" in error_of(capsys, "solve .")
+    assert "Is a directory" in error_of(capsys, "solve .")
 
 
 # At 100 Gbit/s for 250 of 300 ms: two of them together take twice 250 ms, or nearly so.
@@ -266,5 +266,5 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
     assert "no move pays" in "\n".join(printed(capsys, f"{solve} 50"))
     assert "metronome" in "".join(printed(capsys, "simulate state --policies metronome"))
-    said = "--migration-cost: four.yaml is no folder of a cluster's state; leave it out"
+    said = "--migration-cost: four.yaml is no state of a cluster; leave it out"
     assert said in error_of(capsys, "allocate four.yaml --migration-cost 60")

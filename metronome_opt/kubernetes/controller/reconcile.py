@@ -1,7 +1,7 @@
 """Reconciliation of the pods of a cluster, its nodes and the state.
 
-Only the state and its journal are remembered between two rounds, so it does not matter where the
-last one was interrupted. A gang is reserved in the journal first, then its claims are written, then
+Only the state is remembered between two rounds, so it does not matter where the
+last one was interrupted. A gang is reserved in the state first, then its claims are written, then
 its pods are released, each with its node and its slots. The next round completes a reserved gang of
 which some pods still wait. On the way back the pods go first, then the claims, and the reservation
 last, so that no GPU is given away that a pod may still hold.
@@ -34,7 +34,7 @@ from metronome_opt.kubernetes.controller.claims import (
 from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of
 from metronome_opt.kubernetes.controller.nodes import Nodes
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves, reroute
+from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations, reroute
 from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -312,7 +312,7 @@ class Controller:
         if not costs_s:
             return
         self._moves_from = self._clock() + _MOVES_S
-        for move in decide_moves(self.state, costs_s, self._unix_clock())[:1]:
+        for move in decide_migrations(self.state, costs_s, self._unix_clock())[:1]:
             self._moving[move.job] = move.after, self._clock() + self._patience_s
             where = ", ".join(dict.fromkeys(move.after.nodes))
             gain = f"saves {move.saves_ms / 1000:.0f} s, costs {costs_s[move.job]:g} s"

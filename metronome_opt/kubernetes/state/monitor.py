@@ -23,7 +23,7 @@ from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.state.observations import (
     Observation,
     Read,
-    corrected,
+    correct_reservation,
     lookback_s,
     observe_gates,
 )
@@ -231,7 +231,9 @@ class Monitor:
             if job in resting:
                 continue
             why += differences[job]
-            new = corrected(reservations[job], observations[job], slot_ms, review.hyperperiod)
+            new = correct_reservation(
+                reservations[job], observations[job], slot_ms, review.hyperperiod
+            )
             if new is None:
                 why.append(f"{job} is not corrected: its iteration is longer than the hyperperiod")
             else:

@@ -214,7 +214,7 @@ def _jitter(totals: Mapping[str, float]) -> float | None:
     return math.sqrt(totals["computing_differences"] / (2 * product)) if product else None
 
 
-def corrected(
+def correct_reservation(
     reservation: Reservation, seen: Observation, slot_ms: int, hyperperiod: int
 ) -> Reservation | None:
     """Return a reservation as its job was measured; None if longer than the hyperperiod.

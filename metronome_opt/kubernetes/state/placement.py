@@ -220,14 +220,14 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
-    """Return the expected iterations of all jobs; jobs of `undelayed` take as long as their slots.
+    """Return expected iterations of all jobs; undelayed jobs take as long as their slots.
 
     An ungated job takes as long as if it started on its nodes. A gated job beside ungated ones is
     longer than its slots by its loss without slots. The occupancy is that of the state, computed
     here if None.
     """
     occupancy = occupancy or occupancy_of(state)
-    kept = undelayed(state)
+    kept = find_undelayed(state)
     iterations: dict[str, float] = {}
     for name, reservation in state.reservations.items():
         slots_ms = float(reservation.iteration * state.cluster.slot_ms)
@@ -242,7 +242,7 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
     return iterations
 
 
-def undelayed(state: ClusterState) -> set[str]:
+def find_undelayed(state: ClusterState) -> set[str]:
     """Return the gated jobs that share no link with an ungated one."""
     free = {
         link

@@ -10,7 +10,7 @@ from typing import Any
 
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.errors import InputError, error_context
-from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
+from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations
 from metronome_opt.kubernetes.state.placement import at_place
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
@@ -39,10 +39,12 @@ def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = No
         return scenario_of(state)
 
 
-def read_moved(path: str | Path, cost_s: float, now_s: float) -> tuple[Scenario, list[Migration]]:
-    """Read a state as a scenario with jobs moved by `decide_moves`, and return the moves."""
+def read_migrated(
+    path: str | Path, cost_s: float, now_s: float
+) -> tuple[Scenario, list[Migration]]:
+    """Read a state as a scenario with jobs moved by `decide_migrations`, and return the moves."""
     state = read_cluster_state(path)
-    moves = decide_moves(state, cost_s, now_s)
+    moves = decide_migrations(state, cost_s, now_s)
     there = apply_migrations(
         state,
         {move.job: move.after.nodes for move in moves},
@@ -161,7 +163,7 @@ def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, 
     return document | {name: value for name, value in optional.items() if value is not None}
 
 
-def take_over(state: ClusterState, schedule: Schedule) -> bool:
+def apply_schedule(state: ClusterState, schedule: Schedule) -> bool:
     """Put slots and places of a schedule into force; return whether any reservation changes.
 
     Ungated jobs keep the periods of their reservations.

@@ -188,7 +188,9 @@ def test_iterations_with_a_checkpoint_do_not_count() -> None:
 
 
 def test_a_record_without_bytes_is_refused_and_a_short_one_has_no_period() -> None:
-    with pytest.raises(InputError, match=r"sent_bytes: null at 7\.0: what the burst sent is not"):
+    with pytest.raises(
+        InputError, match=r"sent_bytes: null at 7\.0: the bytes of the burst are not"
+    ):
         profile_record([burst(0.0), burst(7.0, sent_bytes=None)])
     assert profile_record([burst(0.0), burst(0.2)]).reason == "too short: 1 whole iterations, not 4"
 

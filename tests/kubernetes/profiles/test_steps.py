@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from metronome_opt.api import allocate
-from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
+from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations
 from metronome_opt.kubernetes.state.placement import (
     PlacementDecision,
     iterations_ms,
@@ -24,7 +24,7 @@ from metronome_opt.kubernetes.state.placement import (
     place_job,
 )
 from metronome_opt.kubernetes.state.records import Gang, read_request
-from metronome_opt.kubernetes.state.scenario import read_state, scenario_of, take_over
+from metronome_opt.kubernetes.state.scenario import apply_schedule, read_state, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 from metronome_opt.kubernetes.state.views import instance_of, restore, snapshot_of
@@ -133,13 +133,13 @@ def test_a_job_moves_to_where_its_iteration_is_shorter(gated: bool, tmp_path: Pa
     decision = place_job(state, bert(tmp_path, 8, state.cluster, iterations=1000), now_s=100)
     assert isinstance(decision, PlacementDecision)
     state.reserve(decision.reservation.model_copy(update={"gated": gated, "started": 100}))
-    assert decide_moves(state, 10, 100) == []
+    assert decide_migrations(state, 10, 100) == []
     state.unreserve("t2")
-    (move,) = decide_moves(state, 10, 100)
+    (move,) = decide_migrations(state, 10, 100)
     assert move.after.nodes == ("n2",) * 8
     there = apply_migrations(state, {move.job: move.after.nodes}).reservations[move.job]
     assert there.gang.period == 72
-    assert decide_moves(state, 1000, 100) == []
+    assert decide_migrations(state, 1000, 100) == []
 
 
 # ------------------------------------------------------------------ on the disk
@@ -180,7 +180,7 @@ def test_slots_are_taken_over_on_links_that_changed(mbps: int, both: ClusterStat
     problem = build_scenario(scenario_of(both))
     slots = 70 + {50_000: 82, 200_000: 21}[mbps]
     assert problem.instance.job("bert-16").period == slots
-    assert take_over(both, allocate(scenario_of(both), time_limit=2, threads=1).schedule)
+    assert apply_schedule(both, allocate(scenario_of(both), time_limit=2, threads=1).schedule)
     reservation = both.reservations["bert-16"]
     assert reservation.gang.period == slots
     assert both.cluster.hyperperiod % reservation.period == 0

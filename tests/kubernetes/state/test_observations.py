@@ -10,7 +10,7 @@ import pytest
 from metronome_opt.kubernetes.state.observations import (
     GateCounter,
     Observation,
-    corrected,
+    correct_reservation,
     observe_gates,
 )
 from metronome_opt.kubernetes.state.records import Gang, Reservation
@@ -91,7 +91,7 @@ def test_jitter_is_observed_and_claimed(
     stated = reservation.model_copy(
         update={"gang": reservation.gang.model_copy(update={"jitter": 0.03})}
     )
-    after = corrected(stated, seen, 1, 1200)
+    after = correct_reservation(stated, seen, 1, 1200)
     assert after is not None
     assert after.gang.job({}).jitter == (0.03 if jitter is None else seen.jitter)
 
@@ -175,7 +175,7 @@ def test_reservations_are_as_measured(
     stretch: int,
     offset: int,
 ) -> None:
-    after = corrected(claimed(*bursts), Observation(sum(seen_ms), *seen_ms), 1, 1200)
+    after = correct_reservation(claimed(*bursts), Observation(sum(seen_ms), *seen_ms), 1, 1200)
     assert after is not None
     assert [(each.start, each.length) for each in after.gang.phases] == phases
     assert (after.gang.period, after.stretch, after.offset) == (period, stretch, offset)
@@ -183,4 +183,4 @@ def test_reservations_are_as_measured(
 
 
 def test_an_iteration_longer_than_the_hyperperiod_is_no_reservation() -> None:
-    assert corrected(claimed((130, 60)), Observation(240, 180, 60), 1, 200) is None
+    assert correct_reservation(claimed((130, 60)), Observation(240, 180, 60), 1, 200) is None

@@ -15,10 +15,10 @@ from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_cluster
-from metronome_opt.kubernetes.state.moves import apply_migrations, reroute
+from metronome_opt.kubernetes.state.migrations import apply_migrations, reroute
 from metronome_opt.kubernetes.state.placement import PlacementDecision, place_job
 from metronome_opt.kubernetes.state.records import Gang, Reservation, read_request
-from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
+from metronome_opt.kubernetes.state.scenario import apply_schedule, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 from metronome_opt.problem.instance import Link, Phase
@@ -174,12 +174,12 @@ def test_paths_that_are_solved_come_into_force() -> None:
     for name in "ab":
         state.reserve(across(name, 0, 0))
     schedule = allocate(scenario_of(state)).schedule
-    assert take_over(state, schedule)
+    assert apply_schedule(state, schedule)
     one, other = (state.reservations[name].paths for name in "ab")
     assert {one[0], other[0]} == {(0,), (1,)}
     false = schedule.model_copy(update={"paths": {"a": ((0,),)}})
     with pytest.raises(InputError, match=r"a.*paths"):
-        take_over(state, false)
+        apply_schedule(state, false)
 
 
 def test_links_to_spines_without_a_rack_are_refused() -> None:
@@ -191,7 +191,9 @@ def test_links_to_spines_without_a_rack_are_refused() -> None:
         each["metadata"]["labels"] = {}
     objects = Objects()
     objects.add(("written", each) for each in capacities)
-    with pytest.raises(InputError, match="node 'n0': its links of scope Uplink are not the uplinks"):
+    with pytest.raises(
+        InputError, match="node 'n0': its links of scope Uplink are not the uplinks"
+    ):
         make_cluster(objects, ImportOptions(gpus=1))
 
 

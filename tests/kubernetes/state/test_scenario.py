@@ -7,7 +7,7 @@ import pytest
 from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.records import Change
-from metronome_opt.kubernetes.state.scenario import document_of, scenario_of, take_over
+from metronome_opt.kubernetes.state.scenario import apply_schedule, document_of, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of
 from metronome_opt.problem.schedule import Schedule
@@ -61,15 +61,15 @@ def schedule(**fields: object) -> Schedule:
 
 def test_slots_that_were_solved_are_taken_over() -> None:
     state = usual()
-    assert take_over(state, allocate(scenario_of(state), time_limit=2, threads=1).schedule)
+    assert apply_schedule(state, allocate(scenario_of(state), time_limit=2, threads=1).schedule)
     state = usual()
     stretched = schedule(stretch={"b": 4}, stretch_limit="1/2", gated={"a": False, "b": True})
-    assert take_over(state, stretched)
+    assert apply_schedule(state, stretched)
     a, b = state.reservations["a"], state.reservations["b"]
     assert (a.offset, a.stretch, a.gated) == (0, 0, False)
     assert (b.offset, b.stretch, b.gated) == (6, 4, True)
     assert (a.nodes, b.nodes) == (A.nodes, B.nodes)
-    assert not take_over(state, stretched)
+    assert not apply_schedule(state, stretched)
 
 
 def test_solved_periods_divide_the_hyperperiod() -> None:
@@ -80,7 +80,7 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
     result = allocate(problem, time_limit=5, stretch_limit="15%", network="fair", threads=1)
     found = result.schedule
     assert found.stretch == {"a": 20, "b": 20}
-    assert take_over(state, found)
+    assert apply_schedule(state, found)
     assert [reservation.period for reservation in state.reservations.values()] == [220, 220]
 
 
@@ -98,5 +98,5 @@ def test_solved_periods_divide_the_hyperperiod() -> None:
 def test_what_is_not_of_a_state_is_not_taken_over(fields: dict[str, object], said: str) -> None:
     state = usual()
     with pytest.raises(InputError, match=said):
-        take_over(state, schedule(**fields))
+        apply_schedule(state, schedule(**fields))
     assert state.reservations == usual().reservations

@@ -9,13 +9,18 @@ from functools import partial
 from metronome_opt.allocation import migrations
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.allocation.paths import reroute_jobs
-from metronome_opt.kubernetes.state.placement import at_place, is_short, occupancy_of, undelayed
+from metronome_opt.kubernetes.state.placement import (
+    at_place,
+    find_undelayed,
+    is_short,
+    occupancy_of,
+)
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario.cluster import Paths
 
 
-def decide_moves(
+def decide_migrations(
     state: ClusterState, cost_s: float | Mapping[str, float], now_s: float
 ) -> list[Migration]:
     """Decide which jobs migrate; nothing is changed yet.
@@ -30,7 +35,7 @@ def decide_moves(
     occupancy, slot_ms = occupancy_of(state, now_s), state.cluster.slot_ms
     kept = {
         name: state.reservations[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
-        for name in undelayed(state)
+        for name in find_undelayed(state)
     }
     for name, each in occupancy.placed.items():
         check = partial(is_short, state, state.reservations[name].gang)

@@ -8,10 +8,10 @@ import pytest
 
 from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations
 from metronome_opt.kubernetes.state.monitor import Monitor
-from metronome_opt.kubernetes.state.moves import apply_migrations, decide_moves
 from metronome_opt.kubernetes.state.records import Reservation
-from metronome_opt.kubernetes.state.scenario import scenario_of, take_over
+from metronome_opt.kubernetes.state.scenario import apply_schedule, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.verification import verify_placed
 from tests.kubernetes.state.events import differences, rebuilt
@@ -53,7 +53,7 @@ def crowded(*reservations: Reservation, gpus: tuple[int, ...] = (2, 2, 1, 1)) ->
     ],
 )
 def test_jobs_move_where_it_pays(state: ClusterState, cost_s: float, moves: dict[str, Any]) -> None:
-    found = decide_moves(state, cost_s, NOW)
+    found = decide_migrations(state, cost_s, NOW)
     assert {each.job: each.after.nodes for each in found} == {
         job: tuple(nodes) for job, (*nodes, _) in moves.items()
     }
@@ -66,7 +66,7 @@ def test_moves_go_on_until_none_pays() -> None:
     """Of three jobs on n0 and n1 a moves away, and b then has room on one of the two alone."""
     spec = cluster([6], gpus=(3, 3, 1, 1, 1, 1))
     state = state_of(spec, *(sending(name) for name in "abc"))
-    found = decide_moves(state, 30, NOW)
+    found = decide_migrations(state, 30, NOW)
     assert [each.job for each in found] == ["a", "b"]
     assert {"n0", "n1"}.isdisjoint(found[0].after.nodes)
     assert len(set(found[1].after.nodes)) == 1
@@ -74,7 +74,7 @@ def test_moves_go_on_until_none_pays() -> None:
 
 def test_a_solved_move_is_taken_over() -> None:
     state = crowded()
-    places = {each.job: each.after.nodes for each in decide_moves(state, 60, NOW)}
+    places = {each.job: each.after.nodes for each in decide_migrations(state, 60, NOW)}
     there = apply_migrations(state, places)
     assert state.reservations["a"].nodes == ("n0", "n1")
     solved = allocate(scenario_of(there), time_limit=2, threads=1).schedule
@@ -82,13 +82,13 @@ def test_a_solved_move_is_taken_over() -> None:
     stated = {job: reservation.nodes for job, reservation in there.reservations.items()}
     solved = solved.model_copy(update={"places": stated})
     assert verify_placed(scenario_of(there), solved)[1] == ()
-    assert take_over(state, solved)
+    assert apply_schedule(state, solved)
     assert {job: reservation.nodes for job, reservation in state.reservations.items()} == stated
     assert state.free[:, 0].tolist() == [1, 1, 0, 0]
     assert state.flows("a") == {"n2": 1, "n3": 1}
     assert [held.job for held, _ in state.users("n0")] == ["b"]
     assert differences(state, rebuilt(state)) == []
-    assert not take_over(state, solved)
+    assert not apply_schedule(state, solved)
 
 
 def test_jobs_change_places_at_once() -> None:
@@ -116,7 +116,7 @@ def test_a_job_does_not_move_to_where_it_is_too_slow() -> None:
         state = state_of(spec, sending("a"), sending("b"))
         for link in ("n2", "n3"):
             state.set_capacity(link, 90)
-        assert len(decide_moves(state, 60, NOW)) == moves
+        assert len(decide_migrations(state, 60, NOW)) == moves
 
 
 @pytest.mark.parametrize(
