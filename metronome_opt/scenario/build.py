@@ -21,7 +21,11 @@ from metronome_opt.scenario.placed_instance import Deployment, PlacedInstance, T
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.scenario.spreading import free_gpus, spread
 
-_COMPOSITE = (1, 2, 6, 12, 60, 120, 360, 2520, 5040)  # with more divisors than others near them
+# Each has more divisors than any smaller number: so many more periods fit a hyperperiod.
+_COMPOSITE = (
+    *(2, 4, 6, 12, 24, 36, 48, 60, 120, 180, 240, 360, 720, 840, 1260, 1680, 2520, 5040),
+    *(7560, 10_080, 15_120, 20_160, DEFAULT_HYPERPERIOD),
+)
 _SEARCHED = 100_000  # slots up to which a hyperperiod is looked for
 _LONGER = (0.05, 0.1, 0.2, 0.4, 1.0)  # shares of a period that a hyperperiod may add to it
 
