@@ -25,7 +25,7 @@ from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
     find_plan,
 )
-from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
+from metronome_opt.allocation.slots.simulator import FIRST_TOLERANCE
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
@@ -190,7 +190,7 @@ class Metronome(Policy):
                 self._windows[index] = period, start
                 windows = WindowSchedule(
                     period_ms=float(period * SLOT_MS),
-                    tolerance_ms=FIRST_CUSHION * period * SLOT_MS,
+                    tolerance_ms=FIRST_TOLERANCE * period * SLOT_MS,
                     bursts_ms=group.bursts_ms(index),
                 )
             yield JobInstruction(index, windows, start, traffic_class)
