@@ -301,7 +301,7 @@ class JointModel:
             for number, reached in zip(one, costs >= cost, strict=False):
                 partners[tuple(np.flatnonzero(reached).tolist())].append(number)
             for theirs, numbers in partners.items():
-                if theirs:  # both at such placements cost the step
+                if theirs:  # both at these placements cost the step
                     both = [*numbers, *(other[at] for at in theirs)]
                     self.rows.append(Row((*((1, n) for n in both), (-1, step)), 1))
             before = cost

@@ -97,7 +97,7 @@ class OtherSlots:
 
 
 def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
-    """Yield plans in which a job is in another one of so many traffic classes."""
+    """Yield plans in which a job is in another one of `count` traffic classes."""
     for number in range(count):
         if number != plan.classes.get(job.name, 0):
             yield plan.in_classes({**plan.classes, job.name: number})

@@ -36,7 +36,7 @@ CUSHION_SLOTS = 1
 
 _IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
 """Standard deviations of its computing time by which a gated job is idle at least: one without idle
-time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
+time that is late once stays late. Its bursts may grow by as much, or by a cushion only."""
 
 _MAX_HYPERPERIOD_SLOTS = 20_000
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
