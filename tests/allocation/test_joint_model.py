@@ -1,4 +1,4 @@
-"""The joint model of places against all choices from its pools, one by one."""
+"""The joint model agrees with all choices from its pools, tried one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which plan is chosen, by how many replications, and which periods jobs may be given together."""
+"""The evaluator chooses a plan only if it is surely better; links limit hyperperiods."""
 
 from __future__ import annotations
 

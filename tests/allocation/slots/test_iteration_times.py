@@ -1,4 +1,4 @@
-"""Iteration times for output: of jobs that run in the slots of a schedule."""
+"""Iteration times for output are those of jobs in the slots of a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network is a property of the problem: plans and times hold for one, never for a mean."""
+"""Plans and iteration times hold for the network of the problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gated jobs if the problem alone is given."""
+"""Jobs are gated where that shortens iterations, given an instance only."""
 
 from __future__ import annotations
 
