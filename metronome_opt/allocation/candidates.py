@@ -148,7 +148,7 @@ class CandidatePlacements(FreeResources):
             nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
             if len(set(nodes)) < fewest:
                 best, fewest = nodes, len(set(nodes))
-        placement = self.allowed(tuple(sorted(best)), job) if best else None
+        placement = self.try_nodes(tuple(sorted(best)), job) if best else None
         if placement is not None:
             return placement
         return min(self.candidates(job), key=network_cost, default=None)
@@ -164,7 +164,7 @@ class CandidatePlacements(FreeResources):
         """
         if job.nodes is not None:
             there = (
-                self.allowed(job.nodes, job) if self.holds(job.nodes, job.task_resources) else None
+                self.try_nodes(job.nodes, job) if self.holds(job.nodes, job.task_resources) else None
             )
             return [] if there is None else [there]
         room = self._usable(job)
@@ -188,7 +188,7 @@ class CandidatePlacements(FreeResources):
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
         for nodes in (tuple(sorted(choice)) for choice in choices):
-            placement = None if nodes in tried else self.allowed(nodes, job)
+            placement = None if nodes in tried else self.try_nodes(nodes, job)
             tried.add(nodes)
             if placement is not None:
                 allowed.append(placement)
@@ -201,7 +201,7 @@ class CandidatePlacements(FreeResources):
         room = self.task_counts(job.task_resources)
         return np.where(self._linked | (room >= job.tasks), room, 0)
 
-    def allowed(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
+    def try_nodes(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
         """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
         if (most := job.max_network_cost) < ANY_COST:
             from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it

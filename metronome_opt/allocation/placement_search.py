@@ -168,7 +168,7 @@ class PlacementSearch:
         occupancy = self.occupancy()
         for job in self.unplaced:
             if job.name in self._running:
-                placement = occupancy.resources.allowed(self._running[job.name], job)
+                placement = occupancy.resources.try_nodes(self._running[job.name], job)
                 if placement is not None:
                     occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
         return places_of(occupancy)

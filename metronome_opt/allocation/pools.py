@@ -32,7 +32,7 @@ def build_pool(
         for nodes in dict.fromkeys(turned):
             if len(pool) >= _MAX_POOL:
                 break
-            if (placement := resources.allowed(nodes, job)) is not None:
+            if (placement := resources.try_nodes(nodes, job)) is not None:
                 for routed in _with_paths(resources, job, placement):
                     pool.setdefault((routed.nodes, routed.paths), routed)
     return list(pool.values())

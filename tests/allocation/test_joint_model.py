@@ -101,5 +101,5 @@ def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
     for demand in search.unplaced:
         pool = build_pool(room, demand)
         assert len({placement.nodes for placement in pool}) == len(pool)
-        assert all(room.allowed(placement.nodes, demand) for placement in pool)
+        assert all(room.try_nodes(placement.nodes, demand) for placement in pool)
         assert build_pool(room, demand, pool[-1:])[0] == pool[-1]
