@@ -163,9 +163,8 @@ class CandidatePlacements(FreeResources):
         costs are higher than it tolerates.
         """
         if job.nodes is not None:
-            there = (
-                self.try_nodes(job.nodes, job) if self.holds(job.nodes, job.task_resources) else None
-            )
+            has_room = self.holds(job.nodes, job.task_resources)
+            there = self.try_nodes(job.nodes, job) if has_room else None
             return [] if there is None else [there]
         room = self._usable(job)
         racks = [

@@ -62,7 +62,7 @@ class SlotSearchOptions:
     stretch_limit
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
-    threads, network, patterns, classes_kept, lives_ms
+    threads, network, exact_iterations, classes_kept, lives_ms
         As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
@@ -94,7 +94,7 @@ class SlotSearchOptions:
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
-    patterns: Mapping[str, Iteration] | None = None
+    exact_iterations: Mapping[str, Iteration] | None = None
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
@@ -119,7 +119,7 @@ class SlotSearchOptions:
             periods=periods,
             mean_weights=self._mean_weights(instance),
             lives_ms=self.lives_ms,
-            patterns=self.patterns,
+            exact_iterations=self.exact_iterations,
             classes=self.classes_kept,
             starts_in_slots=change_costs is not None,
         )

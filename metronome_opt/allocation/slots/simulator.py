@@ -91,7 +91,7 @@ class PlanSimulator:
         How long each job still runs at its best iteration, by name, in ms: jobs leave in that
         order, and a replication lasts until all have left, without a warm-up. It is shortened in
         proportion to `periods`. None: no job leaves.
-    patterns
+    exact_iterations
         Exact iterations by name; those of the instance are rounded to slots.
     classes
         The traffic class of jobs for which a plan names none, by name; otherwise 0.
@@ -118,7 +118,7 @@ class PlanSimulator:
         threads: int = 1,
         mean_weights: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
-        patterns: Mapping[str, Iteration] | None = None,
+        exact_iterations: Mapping[str, Iteration] | None = None,
         classes: Mapping[str, int] | None = None,
         starts_in_slots: bool = True,
     ) -> None:
@@ -129,7 +129,7 @@ class PlanSimulator:
         own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
         self._own, longest = own, float(own.max())
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
-        exact, self._classes = patterns or {}, classes or {}
+        exact, self._classes = exact_iterations or {}, classes or {}
         self._jobs = [
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
             for r in EngineJob.of_instance(instance)

@@ -23,6 +23,7 @@ from metronome_opt.kubernetes.state.records import (
 )
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.solvers.kernels.compiled_instance import Ints
@@ -49,13 +50,11 @@ class ClusterState:
         In force, by job; and the number of tasks of a job that cross a link, by index of the link.
     sequence
         Number of events that have been applied.
-    total, free
-        GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
+    resources
+        What nodes have, what is free of it, and whether they take tasks.
     others
         What is used there by others, without a claim: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
-    up
-        Whether each node takes tasks, shape (nodes,).
     capacity
         Capacity of each link at present, in Mbit/s, shape (links,).
     """
@@ -68,21 +67,33 @@ class ClusterState:
         self.reservations: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
-        self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
-        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
-        self.free: Ints = self.total.copy()
-        self.others: Ints = np.zeros_like(self.total)
-        self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
+        self.resources = FreeResources(cluster)
+        self.others: Ints = np.zeros_like(self.resources.total)
         self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
         self.crossed: dict[str, dict[int, int]] = {}
 
     # ------------------------------------------------------------------ names and numbers
 
+    @property
+    def total(self) -> Ints:
+        """GPUs, CPU in millicores and memory in MiB of nodes, shape (nodes, 3)."""
+        return self.resources.total
+
+    @property
+    def free(self) -> Ints:
+        """What reservations leave of that, shape (nodes, 3)."""
+        return self.resources.free
+
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Whether each node takes tasks, shape (nodes,)."""
+        return self.resources.up
+
     def node_index(self, name: str) -> int:
         """Return the index of a node."""
-        if name not in self._nodes:
+        if name not in self.resources.index:
             raise InputError(f"there is no node {quote(name)}")
-        return self._nodes[name]
+        return self.resources.index[name]
 
     def link_index(self, name: str) -> int:
         """Return the index of a link."""
@@ -139,10 +150,9 @@ class ClusterState:
 
     def fits(self, gang: Gang) -> Ints:
         """Return the number of tasks of a gang that a node has resources for, shape (nodes,)."""
-        needs = np.array(gang.each.vector, dtype=np.int64)
-        spare = self.free - self.others
-        counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
-        return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
+        spare = self.resources.copy()
+        spare.free -= self.others
+        return spare.task_counts(gang.each).clip(max=gang.tasks)
 
     def jobs_on(self, node: str) -> list[str]:
         """Return the jobs that have tasks on a node."""
@@ -221,7 +231,7 @@ class ClusterState:
             case CapacityChanged(link=link, capacity=capacity):
                 self.capacity[self._links[link]] = capacity
             case NodeChanged(node=node, up=up):
-                self.up[self._nodes[node]] = up
+                self.up[self.resources.index[node]] = up
         self.sequence += 1
 
     def take(self, reservation: Reservation) -> None:
@@ -229,16 +239,11 @@ class ClusterState:
         crossed = sorted(self.placement(reservation).links.items())
         self.reservations[reservation.job] = reservation
         self.crossed[reservation.job] = {self._links[link]: count for link, count in crossed}
-        self._give(reservation, -1, self.free)
+        self.resources.take(reservation.nodes, reservation.gang.each)
 
     def _give_back(self, reservation: Reservation) -> None:
-        self._give(reservation, 1, self.free)
+        self.resources.release(reservation.nodes, reservation.gang.each)
         del self.crossed[reservation.job]
-
-    def _give(self, reservation: Reservation, sign: int, free: Ints) -> None:
-        vector = sign * np.array(reservation.gang.each.vector, dtype=np.int64)
-        for node in reservation.nodes:
-            free[self._nodes[node]] += vector
 
     # ------------------------------------------------------------------ checks
 
@@ -278,14 +283,14 @@ class ClusterState:
         self._check_reservation(reservation)
         self.take(reservation)
         for node in reservation.nodes:
-            if (self.free[self._nodes[node]] < 0).any():
+            if (self.free[self.resources.index[node]] < 0).any():
                 raise InputError(f"{job}: node {node}: has less than its tasks take")
 
     def _check_revised(self, reservations: Sequence[Reservation]) -> None:
         twice = [job for job, n in Counter(new.job for new in reservations).items() if n > 1]
         if twice:
             raise InputError(f"{twice[0]}: is revised twice at once")
-        free, moved = self.free.copy(), []
+        resources, moved = self.resources.copy(), []
         for reservation in reservations:
             before = self.reservation(reservation.job)
             if reservation.gang.each != before.gang.each:
@@ -294,11 +299,11 @@ class ClusterState:
                 )
             self._check_reservation(reservation)
             if reservation.nodes != before.nodes:
-                self._give(before, 1, free)
+                resources.release(before.nodes, before.gang.each)
                 moved.append(reservation)
         for reservation in moved:
-            self._check_place(reservation, free)
-            self._give(reservation, -1, free)
+            self._check_place(reservation, resources.free)
+            resources.take(reservation.nodes, reservation.gang.each)
 
     def _check_place(self, reservation: Reservation, free: Ints) -> None:
         """Refuse a place without room, given the free resources of nodes, of shape (nodes, 3)."""
@@ -316,7 +321,7 @@ class ClusterState:
                     f"{gang.max_network_cost}"
                 )
             for node, count in sorted(Counter(nodes).items()):
-                index = self._nodes[node]
+                index = self.resources.index[node]
                 short = lacking(free[index], gang.each, count) if self.up[index] else "is down"
                 if short is not None:
                     raise InputError(f"node {node}: {short}")
@@ -330,7 +335,7 @@ class ClusterState:
         gang, nodes, period = reservation.gang, reservation.nodes, reservation.period
         with error_context(reservation.job):
             for index, node in enumerate(nodes):
-                if node not in self._nodes:
+                if node not in self.resources.index:
                     raise InputError(f"nodes[{index}]: there is no node {quote(node)}")
             if len(nodes) != gang.tasks:
                 raise InputError(f"{len(nodes)} nodes for {gang.tasks} tasks")

@@ -20,7 +20,7 @@ from tests.allocation.slots.feasibility_cases import fits, tiny_instance
 from tests.builders import job, network
 
 
-def try_nodes(statement: CpsatMaster, gated: Collection[str]) -> bool:
+def allowed(statement: CpsatMaster, gated: Collection[str]) -> bool:
     """Return whether the other jobs may be left out."""
     left_out = {n for n, job in enumerate(statement.jobs) if job.name not in gated}
     return all(
