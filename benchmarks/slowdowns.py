@@ -23,12 +23,11 @@ from rich.progress import track
 from benchmarks.annealing import anneal
 from benchmarks.program import run_program
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.slots.periods import CUSHION_SLOTS
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, hyperperiods_fit
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
     groups,
-    hyperperiods_fit,
     search_plan,
 )
 from metronome_opt.allocation.slots.simulator import PlanSimulator

@@ -19,7 +19,7 @@ from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.spreading import most_free
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
-_WHOLE_RACKS = 8  # looked at where several have room for a job; so many switches of each tier
+_MAX_WHOLE = 8  # racks that hold a job, and switches of each tier, that are tried
 _MAX_KNOWN = 10_000  # placements
 _MAX_RACKS = 4  # that a job is spread over where one has room for it
 
@@ -83,7 +83,7 @@ class CandidatePlacements(FreeResources):
     def by_paths(
         self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
     ) -> Placement:
-        """Return the same, whatever its links carry."""
+        """Return the placement of a job on nodes, whatever its links carry."""
         rails, task_gpus = None, job.task_resources.gpus
         if self._has_rails:
             used = {node: self.index[node] for node in nodes}
@@ -140,7 +140,7 @@ class CandidatePlacements(FreeResources):
         whole = [at for at in np.argsort(rooms, kind="stable") if rooms[at] >= job.tasks]
         best: Sequence[str] = ()
         fewest = job.tasks + 1
-        for at in whole[:_WHOLE_RACKS]:
+        for at in whole[:_MAX_WHOLE]:
             counts = room[self._racks[at]].tolist()
             if -(-job.tasks // max(counts)) >= fewest:
                 continue
@@ -148,7 +148,7 @@ class CandidatePlacements(FreeResources):
             nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
             if len(set(nodes)) < fewest:
                 best, fewest = nodes, len(set(nodes))
-        placement = self.allowed(tuple(sorted(best)), job) if best else None
+        placement = self.try_nodes(tuple(sorted(best)), job) if best else None
         if placement is not None:
             return placement
         return min(self.candidates(job), key=network_cost, default=None)
@@ -156,16 +156,15 @@ class CandidatePlacements(FreeResources):
     def candidates(self, job: JobRequest, limit: int = 64) -> list[Placement]:
         """Return up to `limit` placements of a job, few racks first.
 
-        One rack each, then several below one switch: the fullest ones that have room, and the
+        One rack is tried, then several below one switch: the fullest ones that have room, and the
         emptiest ones. In a rack tasks fill as few nodes as possible, or are shared out evenly among
-        the emptiest so many, or among all; several racks get equal shares, or their nodes do. Links
-        that do not carry what each of its tasks needs at least are not used, nor places between
-        which costs are higher than it tolerates.
+        as many of the emptiest nodes, or among all; several racks get equal shares, or their nodes
+        do. Links that do not carry the traffic of its tasks are not used, nor nodes between which
+        costs are higher than it tolerates.
         """
         if job.nodes is not None:
-            there = (
-                self.allowed(job.nodes, job) if self.holds(job.nodes, job.task_resources) else None
-            )
+            has_room = self.holds(job.nodes, job.task_resources)
+            there = self.try_nodes(job.nodes, job) if has_room else None
             return [] if there is None else [there]
         room = self._usable(job)
         racks = [
@@ -188,7 +187,7 @@ class CandidatePlacements(FreeResources):
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
         for nodes in (tuple(sorted(choice)) for choice in choices):
-            placement = None if nodes in tried else self.allowed(nodes, job)
+            placement = None if nodes in tried else self.try_nodes(nodes, job)
             tried.add(nodes)
             if placement is not None:
                 allowed.append(placement)
@@ -197,11 +196,11 @@ class CandidatePlacements(FreeResources):
         return sorted(allowed, key=lambda placement: placement.spans)
 
     def _usable(self, job: JobRequest) -> Ints:
-        """Return how many tasks of a job each node takes, none where the others cannot be met."""
+        """Return how many tasks of a job each node takes, none if its links carry nothing."""
         room = self.task_counts(job.task_resources)
         return np.where(self._linked | (room >= job.tasks), room, 0)
 
-    def allowed(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
+    def try_nodes(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
         """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
         if (most := job.max_network_cost) < ANY_COST:
             from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
@@ -233,7 +232,7 @@ def _tiers(ways: Sequence[Sequence[str]], closed: Set[str]) -> list[list[list[li
     """Return for each tier, the lowest first, what is below its switches; all is at the top.
 
     What is below a switch is divided by the switches of the tier below it, down to single racks.
-    Racks that do not reach it, as those that are closed carry nothing, are left out.
+    Racks that do not reach it are omitted: those that are closed carry nothing.
     """
     tiers = []
     for depth in range(max(map(len, ways)) - 1, -1, -1) or [0]:
@@ -267,7 +266,7 @@ def _in_areas(
     """Yield what several racks offer: of the fewest parts of an area that have room, and of all."""
     areas = [(sum(map(_room, chain(*area))), area) for area in tier]
     fitting = sorted((area for area in areas if area[0] >= tasks), key=itemgetter(0))
-    for _, area in fitting[:_WHOLE_RACKS]:
+    for _, area in fitting[:_MAX_WHOLE]:
         racks = list(chain(*area))
         if len(area) < len(racks):
             parts = sorted(area, key=lambda part: sum(map(_room, part)))
@@ -279,7 +278,7 @@ def _in_areas(
 
 
 def _in_one(whole: Sequence[_Rack], tasks: int) -> Iterator[Sequence[str]]:
-    for rack in whole[:_WHOLE_RACKS]:
+    for rack in whole[:_MAX_WHOLE]:
         fewest = _fewest(rack, tasks)
         emptiest = sorted(rack, key=lambda node: -rack[node])[: len(set(fewest))]
         yield fewest

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 
-from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.occupancy import Occupancy
-from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, places_of
+from metronome_opt.allocation.pools import build_pool
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.allocation.slots.milp import Row, minimise_in_process
@@ -38,8 +37,6 @@ from metronome_opt.solvers.kernels.compiled_instance import Ints
 MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
 """Largest objective by solver: HiGHS takes larger integers for equal within its tolerances."""
 
-_SHAPES = 12  # candidates of a job that are rotated
-_MAX_POOL = 96  # placements of a job
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
 _PACKED = "places are those by which the least weight waits, which no pool of the model has"
 _NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
@@ -304,7 +301,7 @@ class JointModel:
             for number, reached in zip(one, costs >= cost, strict=False):
                 partners[tuple(np.flatnonzero(reached).tolist())].append(number)
             for theirs, numbers in partners.items():
-                if theirs:  # both at such placements cost the step
+                if theirs:  # both at these placements cost the step
                     both = [*numbers, *(other[at] for at in theirs)]
                     self.rows.append(Row((*((1, n) for n in both), (-1, step)), 1))
             before = cost
@@ -323,68 +320,6 @@ def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transpo
         for link, flows in placement.links.items():
             uses[link].setdefault((flows, placement.transport), []).append(index)
     return uses
-
-
-def build_pool(
-    resources: CandidatePlacements, job: JobRequest, first: Sequence[Placement] = ()
-) -> list[Placement]:
-    """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.
-
-    They are moved by rotation, as all permutations of equal nodes would be too many.
-
-    Parameters
-    ----------
-    first
-        Placements to begin with.
-    """
-    pool = {(placement.nodes, placement.paths): placement for placement in first}
-    for shape in resources.candidates(job, _SHAPES):
-        turned = _rotations(resources, shape, job) if job.nodes is None else [shape.nodes]
-        for nodes in dict.fromkeys(turned):
-            if len(pool) >= _MAX_POOL:
-                break
-            if (placement := resources.allowed(nodes, job)) is not None:
-                for routed in _with_paths(resources, job, placement):
-                    pool.setdefault((routed.nodes, routed.paths), routed)
-    return list(pool.values())
-
-
-def _with_paths(
-    resources: CandidatePlacements, job: JobRequest, placement: Placement
-) -> Iterator[Placement]:
-    """Yield a placement with the paths that its flows may take."""
-    if not placement.paths or resources.cluster.routing != "chosen":
-        yield placement
-        return
-    for paths in list_paths(placement.paths, resources.cluster.spines):
-        routed = resources.by_paths(placement.nodes, job, paths)
-        if job.fits(routed):
-            yield routed
-
-
-def _rotations(
-    resources: CandidatePlacements, placement: Placement, job: JobRequest
-) -> Iterator[tuple[str, ...]]:
-    """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
-    free = resources.tasks_by_node(job.task_resources)
-    racks: dict[str | None, list[str]] = {}
-    for node in resources.cluster.nodes:
-        racks.setdefault(node.rack, []).append(node.name)
-    nodes = list(racks.values())
-    counts = Counter(placement.nodes)
-    parts = [[counts[node] for node in there if node in counts] for there in nodes]
-    yield tuple(sorted(placement.nodes))
-    for turn in range(len(parts)):
-        for step in range(max(map(len, nodes))):
-            chosen: list[str] = []
-            for rack, part in enumerate(parts):
-                there = nodes[(rack + turn) % len(parts)]
-                able = [node for node in there if free[node] >= max(part, default=1)]
-                if len(able) >= len(part):
-                    for place, count in enumerate(part, step):
-                        chosen += [able[place % len(able)]] * count
-            if len(chosen) == job.tasks:
-                yield tuple(sorted(chosen))
 
 
 def _solve_by_cpsat(

@@ -58,7 +58,7 @@ class Occupancy:
     pair_losses
         Losses of two jobs that share a link.
     candidates
-        The number of placements of a job whose costs are compared; 1 for the nearest one alone.
+        The number of placements of a job whose costs are compared; 1 for the nearest one only.
     """
 
     def __init__(

@@ -108,11 +108,11 @@ class PairLosses:
         runners = [
             EngineJob(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)
         ]
-        alone = [
+        isolated = [
             float(pattern.slowed_to(Fraction(capacity, flows)).duration)
             for pattern, flows, _ in pair
         ]
-        longer, slower = min(max(alone), _MAX_RATIO * min(alone)), [0.0, 0.0]
+        longer, slower = min(max(isolated), _MAX_RATIO * min(isolated)), [0.0, 0.0]
         for seed, start in enumerate(_STARTS):
             conditions = Conditions(jitter=JITTER)  # without any, bursts may collide for ever
             engine = Engine(
@@ -125,15 +125,15 @@ class PairLosses:
             engine.run((_WARM_UP + _PERIODS) * longer)
             spent, count = engine.iteration_totals()
             for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
-                slower[index] += max(0.0, time / alone[index] - 1) / len(_STARTS)
+                slower[index] += max(0.0, time / isolated[index] - 1) / len(_STARTS)
         return slower[0], slower[1]
 
 
 def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
     """Yield by what shares two jobs are slower with slots."""
-    alone = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
-    one, two = (pattern.isolated_ms for pattern in alone)
-    together = sum(_span_ms(pattern) for pattern in alone) + _CUSHION * min(one, two)
+    isolated = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
+    one, two = (pattern.isolated_ms for pattern in isolated)
+    together = sum(_span_ms(pattern) for pattern in isolated) + _CUSHION * min(one, two)
     for many, few in product(_MULTIPLES, repeat=2):
         base = max(together, one / many, two / few)
         yield many * base / one - 1, few * base / two - 1

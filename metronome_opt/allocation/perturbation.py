@@ -23,6 +23,7 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4
+_ROUNDS = 60  # of the search, for each job
 _MAX_DRAWN = 8  # jobs, for one that costs something
 _BLINK = 0.1  # chance of a placement to be omitted, so that jobs do not only take the cheapest
 _SIMULATED_BLINK = 0.5  # the chance where simulations decide
@@ -36,7 +37,6 @@ def search_placements(
     occupancy: Occupancy,
     budget: Budget,
     seed: int = 0,
-    rounds: int = 60,
     pinned: Sequence[JobRequest] = (),
 ) -> tuple[Occupancy, list[JobRequest]]:
     """Place jobs in a cluster.
@@ -49,8 +49,6 @@ def search_placements(
         The jobs that have one, and keep it.
     budget
         The search ends with it; every job is tried once in any case.
-    rounds
-        Rounds of the search for each job.
     pinned
         Jobs of the occupancy that keep their nodes, but whose flows may take other paths.
 
@@ -73,7 +71,7 @@ def search_placements(
             best, best_cost, best_left = tried, cost, left
         if orders.stopped:
             break
-    for _ in range(rounds * len(movable)):
+    for _ in range(_ROUNDS * len(movable)):
         names = [name for name in best.placed if name in movable]
         if budget.stopped or not names or (best_cost <= _MIN_COST and not best_left):
             break

@@ -16,8 +16,7 @@ from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.paths import place_on_nodes, route
 from metronome_opt.allocation.perturbation import perturb_placements, search_placements
-from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.allocation.scenario_jobs import job_requests
+from metronome_opt.allocation.request import JobRequest, PlacedJob, job_requests
 from metronome_opt.allocation.selection import lost, select_running
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better, lowest
 from metronome_opt.allocation.slots.plan import Plan
@@ -169,7 +168,7 @@ class PlacementSearch:
         occupancy = self.occupancy()
         for job in self.unplaced:
             if job.name in self._running:
-                placement = occupancy.resources.allowed(self._running[job.name], job)
+                placement = occupancy.resources.try_nodes(self._running[job.name], job)
                 if placement is not None:
                     occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
         return places_of(occupancy)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
+from metronome_opt.errors import InputError
+from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.scenario_file import Scenario
 
 UNKNOWN_MS = 3_600_000.0
 """Expected length of a job that does not say how long it runs."""
+
+_LENGTH_MS = 1.0  # of the jobs of a scenario: none ends before another one
+_OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the other
 
 
 @dataclass(frozen=True)
@@ -59,21 +67,15 @@ class JobRequest:
     is_short: Callable[[Transport], bool] | None = None
 
     @classmethod
-    def of_traffic(
-        cls,
-        traffic: JobTraffic,
-        profile: Callable[[Transport], Iteration],
-        best_ms: float,
-        length_ms: float,
-    ) -> JobRequest:
-        """Return a job of a scenario on any nodes, given its iteration at a place."""
-        spec = traffic.job
+    def of_traffic(cls, traffic: JobTraffic, length_ms: float) -> JobRequest:
+        """Return a job of a scenario, on any nodes."""
+        spec, isolated = traffic.job, cache(traffic.isolated)
         return cls(
             name=spec.name,
             tasks=spec.workers,
             task_resources=spec.each,
-            traffic=profile,
-            best_ms=best_ms,
+            traffic=isolated,
+            best_ms=isolated(traffic.best).isolated_ms if traffic.best else math.inf,
             algorithm=traffic.algorithm,
             weight=spec.priority,
             length_ms=length_ms,
@@ -122,3 +124,49 @@ class PlacedJob:
     def loss(self) -> float:
         """The share by which that iteration is longer than its best one."""
         return self.job.loss(self.placement.transport)
+
+
+def job_requests(
+    scenario: Scenario, traffic: Mapping[str, JobTraffic], mean_weights: MeanWeights | None = None
+) -> Mapping[str, JobRequest]:
+    """Return the jobs of a scenario by name, none of which ends.
+
+    Parameters
+    ----------
+    traffic
+        Of the jobs, by name.
+    mean_weights
+        Weights in the means that are minimised; None for the priorities, in one mean.
+    """
+    weights = _weights(scenario, mean_weights)
+    return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
+
+
+def _weights(scenario: Scenario, mean_weights: MeanWeights | None) -> Mapping[str, int]:
+    """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
+    first, *others = mean_weights or ({job.name: job.priority for job in scenario.jobs},)
+    weights = dict(first)
+    for level in others:
+        unit = _OUTWEIGHS * sum(level.values()) + 1
+        weights = {name: unit * weight + level[name] for name, weight in weights.items()}
+    return weights
+
+
+def _request(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:
+    hyperperiod = scenario.hyperperiod_slots
+
+    @cache
+    def is_short(transport: Transport) -> bool:
+        with suppress(InputError):
+            # In slots, bursts that are stated are as fast as stated, whatever links carry.
+            if traffic.isolated(transport).duration > (hyperperiod or 0) * scenario.slot_ms:
+                return False
+            return bool(traffic.period(transport, scenario.slot_ms, hyperperiod))
+        return False
+
+    return replace(
+        JobRequest.of_traffic(traffic, _LENGTH_MS),
+        weight=weight,
+        nodes=traffic.job.nodes,
+        is_short=None if hyperperiod is None else is_short,
+    )

@@ -22,7 +22,7 @@ ALLOCATION_SOLVERS = {
             seeded=False,
         ),
         Solver("cpsat", "places by a joint model; then as auto", _JOINT_MODEL, ("ortools",)),
-        Solver("milp", "the same by HiGHS", _JOINT_MODEL, ("scipy",)),
+        Solver("milp", "places by the joint model with HiGHS", _JOINT_MODEL, ("scipy",)),
     )
 }
 

@@ -67,7 +67,7 @@ def exchange_nodes(occupancy: Occupancy, job: JobRequest, best: StartOption) -> 
         for other in others[: min(left, _MAX_EXCHANGES)]:
             left -= 1
             nodes = (other if name == node else name for name in best.placement.nodes)
-            placement = occupancy.resources.allowed(sorted(nodes), job)
+            placement = occupancy.resources.try_nodes(sorted(nodes), job)
             if placement is None:
                 continue
             start = occupancy.start(job, route(occupancy, job, placement), best.after_ms)

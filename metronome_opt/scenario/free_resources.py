@@ -32,8 +32,8 @@ class FreeResources:
         The names of the nodes in order, and the place of each.
     total
         What nodes have when nothing runs, shape (nodes, 3).
-    free
-        As given; changed by `take` and `release`.
+    free, up
+        As given; `take` and `release` change `free`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FreeResources:
             [node.has.vector for node in cluster.nodes], dtype=np.int64
         )
         self.free = self.total.copy() if free is None else free.copy()
-        self._up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
+        self.up = np.ones(len(self.free), dtype=np.bool_) if up is None else up
         self.names = [node.name for node in cluster.nodes]
         self.index = {name: index for index, name in enumerate(self.names)}
         self._counted: dict[tuple[str, ...], tuple[NDArray[Any], NDArray[Any]]] = {}
@@ -81,7 +81,7 @@ class FreeResources:
             axis=1, initial=2**40
         )
         counts = counts.clip(0)
-        counts[~self._up] = 0
+        counts[~self.up] = 0
         return counts
 
     def tasks_by_node(self, task_resources: Resources) -> dict[str, int]:

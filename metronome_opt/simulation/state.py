@@ -86,8 +86,7 @@ class TrainingJob:
     @cached_property
     def demand(self) -> JobRequest:
         """The job as allocation sees it, with all its iterations to run."""
-        length_ms = self.iterations * self.best_ms
-        return JobRequest.of_traffic(self.traffic, self.pattern, self.best_ms, length_ms)
+        return JobRequest.of_traffic(self.traffic, self.iterations * self.best_ms)
 
     @cached_property
     def best(self) -> Iteration:

@@ -1,4 +1,4 @@
-"""Where waiting jobs start, and which of them wait although there is room."""
+"""A job starts at the nearest place unless another place or a wait is surely better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`allocate`: solvers side by side, bounds, limits and refusals."""
+"""`allocate` is no worse than greedy by any solver, within its bounds and limits."""
 
 from __future__ import annotations
 

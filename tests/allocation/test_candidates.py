@@ -1,4 +1,4 @@
-"""Task placement: the default choice, candidates, flows."""
+"""Candidate placements fit free resources, links, racks and network costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The joint model of places against all choices from its pools, one by one."""
+"""The joint model agrees with all choices from its pools, tried one by one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from itertools import product
 import pytest
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.joint_model import build_pool, place_by_model
+from metronome_opt.allocation.joint_model import place_by_model
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
+from metronome_opt.allocation.pools import build_pool
 from metronome_opt.allocation.request import PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
@@ -100,5 +101,5 @@ def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
     for demand in search.unplaced:
         pool = build_pool(room, demand)
         assert len({placement.nodes for placement in pool}) == len(pool)
-        assert all(room.allowed(placement.nodes, demand) for placement in pool)
+        assert all(room.try_nodes(placement.nodes, demand) for placement in pool)
         assert build_pool(room, demand, pool[-1:])[0] == pool[-1]

@@ -1,4 +1,4 @@
-"""Which running jobs move, and what that saves."""
+"""A job migrates only if that saves more than it costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of placements, and what pairs of jobs cost each other."""
+"""The cost of a placement is the weighted time that jobs lose by it, pair by pair."""
 
 from __future__ import annotations
 

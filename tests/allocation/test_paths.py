@@ -1,4 +1,4 @@
-"""Paths of flows through spines: chosen apart, kept apart by slots where they cannot be."""
+"""Flows take the spines where they cost least; slots keep apart those that share one."""
 
 from __future__ import annotations
 

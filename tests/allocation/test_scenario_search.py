@@ -1,4 +1,4 @@
-"""Places for the jobs of a scenario."""
+"""Places of a scenario are no worse than the nearest ones, and come with their plan."""
 
 from __future__ import annotations
 

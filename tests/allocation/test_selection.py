@@ -1,4 +1,4 @@
-"""Which jobs run where not all of them fit."""
+"""The least weight times GPUs waits where not all jobs fit."""
 
 from __future__ import annotations
 

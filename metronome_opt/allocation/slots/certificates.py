@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metronome_opt.allocation.slots.feasibility import PairConflicts
 from metronome_opt.allocation.slots.feasibility_problem import (
@@ -17,6 +16,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     load,
     shorten_periods,
 )
+from metronome_opt.allocation.slots.greedy import PartialSchedule
 from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import Refutation
 from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
@@ -108,21 +108,25 @@ def search_tree(
     The search is depth first, and places the job with the fewest slots left next. The tree is None
     if jobs fit, or if it takes more steps to replay it.
     """
-    board = _Board(shorten_periods(at_periods(problem.instance, periods, problem.cushion_slots)))
+    part = shorten_periods(at_periods(problem.instance, periods, problem.cushion_slots))
+    lengths = {link: part.hyperperiods[link] for job in part.jobs for link in job.links}
     bursts = [len(job.phases) for job in problem.instance.jobs if job.name in periods]
-    costs = [NODE_STEPS + n * slots for n, slots in zip(bursts, board.slots_of_jobs, strict=True)]
-    steps -= len(costs) ** 2 + sum(board.lengths.values())
-    steps -= sum(n * job.period for n, job in zip(bursts, board.jobs, strict=True))
+    costs = [
+        NODE_STEPS + n * sum(lengths[link] for link in job.links)
+        for n, job in zip(bursts, part.jobs, strict=True)
+    ]
+    steps -= len(costs) ** 2 + sum(lengths.values())
+    steps -= sum(n * job.period for n, job in zip(bursts, part.jobs, strict=True))
     if steps < 0:
         return None, steps
-    board.clear()
-    is_free = all(job.fixed_offset is None for job in board.jobs)
+    placed = PartialSchedule(part, max_slots=MAX_STEPS)
+    is_free = all(job.fixed_offset is None for job in part.jobs)
     tree: list[int] = []
     # The jobs that are placed, at the last of the slots that are left to them.
     path: list[tuple[int, list[int]]] = []
     while path or not tree:
         left = set(range(len(costs))) - {index for index, _ in path}
-        choices = {index: board.open_slots(index) for index in sorted(left)}
+        choices = {index: _open_slots(placed, part.jobs[index]) for index in sorted(left)}
         index = min(choices, key=lambda index: len(choices[index]), default=None)
         if index is None or steps < costs[index]:
             return None, steps
@@ -136,66 +140,15 @@ def search_tree(
             path.pop()
             if path:
                 above, slots = path[-1]
-                board.place(above, slots.pop(), -1)
+                placed.remove(part.jobs[above].name)
+                slots.pop()
         if path:
             index, slots = path[-1]
-            board.place(index, slots[-1])
+            placed.put(part.jobs[index].name, part.jobs[index].period, slots[-1])
     return tuple(tree), steps
 
 
-class _Board:
-    """Jobs at slots of shortened periods, and their demand on links.
-
-    Attributes
-    ----------
-    lengths
-        The common multiple of the periods on each link.
-    """
-
-    def __init__(self, folded: Instance) -> None:
-        self.jobs = folded.jobs
-        self.lengths = {link: folded.hyperperiods[link] for job in self.jobs for link in job.links}
-        self._capacity = {link.name: link.capacity for link in folded.links}
-        self._rates = [_rates(job) for job in folded.jobs]
-        self._demand: dict[str, NDArray[np.int64]] = {}
-
-    @property
-    def slots_of_jobs(self) -> list[int]:
-        """How many slots there are on the links of each job."""
-        return [sum(self.lengths[link] for link in job.links) for job in self.jobs]
-
-    def clear(self) -> None:
-        """Begin without any job."""
-        self._demand = {link: np.zeros(n, dtype=np.int64) for link, n in self.lengths.items()}
-
-    def open_slots(self, index: int) -> list[int]:
-        """Return the slots at which a job overloads no link."""
-        job = self.jobs[index]
-        blocked = np.zeros(job.period, dtype=bool)
-        for link, flows in job.links.items():
-            for phase in job.phases:
-                full = self._demand[link] > self._capacity[link] - flows * phase.rate
-                at = np.flatnonzero(full.reshape(-1, job.period).any(axis=0))
-                if not len(at):
-                    continue
-                # From each slot the next one that is full: does the burst end before it?
-                following = np.concatenate([at, at + job.period, at + 2 * job.period])
-                begin = np.arange(job.period) + phase.start
-                blocked |= following[np.searchsorted(following, begin)] < begin + phase.length
-        if job.fixed_offset is not None:
-            return [] if blocked[job.fixed_offset] else [job.fixed_offset]
-        return [int(slot) for slot in np.flatnonzero(~blocked)]
-
-    def place(self, index: int, slot: int, sign: int = 1) -> None:
-        """Place a job at a slot, or with a sign of -1 take it from there."""
-        turned = sign * np.roll(self._rates[index], slot)
-        for link, flows in self.jobs[index].links.items():
-            self._demand[link] += np.resize(flows * turned, self.lengths[link])
-
-
-def _rates(job: Job) -> NDArray[np.int64]:
-    """Return the rate of a flow of a job in each slot of its period, at offset 0."""
-    rates = np.zeros(job.period, dtype=np.int64)
-    for phase in job.phases:
-        rates[phase.start : phase.end] = phase.rate
-    return rates
+def _open_slots(placed: PartialSchedule, job: Job) -> list[int]:
+    """Return the slots at which a job overloads no link."""
+    cost = placed.costs(job.name, job.period)
+    return [] if cost is None else np.flatnonzero(cost == 0).tolist()

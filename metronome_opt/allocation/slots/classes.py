@@ -97,6 +97,6 @@ def _intensity(instance: Instance, job: Job) -> Fraction:
     J. Cao et al., "Crux: GPU-efficient communication scheduling for deep learning training",
     SIGCOMM 2024.
     """
-    alone = isolated_iteration(instance, job)
-    computing = sum(alone.pauses, Fraction(0))
-    return computing / (alone.duration - computing)
+    isolated = isolated_iteration(instance, job)
+    computing = sum(isolated.pauses, Fraction(0))
+    return computing / (isolated.duration - computing)

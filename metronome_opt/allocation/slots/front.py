@@ -54,8 +54,9 @@ def slowdown_front(
         result = minimise((mixed,), budget.fraction(1 / (_SUMS - part)))
         slowdown, delay = (result.schedule.objectives[name] for name in NAMES)
         waiting = result.schedule.waiting if part == 0 else waiting
-        alike = waiting == result.schedule.waiting  # else other jobs run, and values say nothing
-        if slowdown is not None and delay is not None and alike:
+        # Values of other jobs are no values of the front.
+        are_equal = waiting == result.schedule.waiting
+        if slowdown is not None and delay is not None and are_equal:
             points[slowdown, delay] = result.schedule
         event = FrontEvent(budget.elapsed, part + 1, _SUMS, len(points))
         if budget.stopped or (callback is not None and callback(event)):

@@ -31,10 +31,15 @@ class PartialSchedule:
     ----------
     cushion_slots
         Slots added to bursts.
+    max_slots
+        The longest common multiple H; the hyperperiod limit of the instance if None.
     """
 
-    def __init__(self, instance: Instance, cushion_slots: int = 0) -> None:
+    def __init__(
+        self, instance: Instance, cushion_slots: int = 0, max_slots: int | None = None
+    ) -> None:
         self.instance = instance
+        self._max_slots = max_slots or instance.hyperperiod_limit
         self.kept: dict[str, tuple[int, int]] = {}
         self._cushion = cushion_slots
         self._phases: dict[tuple[str, int], tuple[Phase, ...]] = {}
@@ -47,8 +52,7 @@ class PartialSchedule:
         None if it fits nowhere.
         """
         job = self.instance.job(name)
-        limit = self.instance.hyperperiod_limit
-        if any(math.lcm(len(self._demand[link]), period) > limit for link in job.links):
+        if any(math.lcm(len(self._demand[link]), period) > self._max_slots for link in job.links):
             return None
         cost = np.zeros(period, dtype=np.int64)
         prefix = np.empty(2 * period, dtype=np.int64)
@@ -75,12 +79,22 @@ class PartialSchedule:
         for link in self.instance.job(name).links:
             row = self._demand[link]
             self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
-        pattern = np.zeros(period, dtype=np.int64)
+        self._add(name, 1)
+
+    def remove(self, name: str) -> None:
+        """Remove a job that is placed."""
+        self._add(name, -1)
+        del self.kept[name]
+
+    def _add(self, name: str, sign: int) -> None:
+        """Add the demand of a job, or with a sign of -1 take it away."""
+        period, offset = self.kept[name]
+        rates = np.zeros(period, dtype=np.int64)
         for phase in self._extended(name, period):
-            pattern[phase.start : phase.end] = phase.rate
-        pattern = np.roll(pattern, offset)
+            rates[phase.start : phase.end] = phase.rate
+        rates = sign * np.roll(rates, offset)
         for link, flows in self.instance.job(name).links.items():
-            self._demand[link].reshape(-1, period)[:] += flows * pattern
+            self._demand[link].reshape(-1, period)[:] += flows * rates
 
     def _extended(self, name: str, period: int) -> tuple[Phase, ...]:
         """Return the bursts of a job at a period, with the cushion."""

@@ -1,4 +1,4 @@
-"""Iteration times for output: of jobs under a plan, and of the same jobs unshifted.
+"""Iteration times for output: of jobs under a plan, and unshifted.
 
 Unserved demand does not say how late a job is: a burst waits on several links at once, and what is
 unserved is sent later and collides with later bursts. So the jobs are simulated.
@@ -57,7 +57,7 @@ def iteration_times(
 ) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms, as `solve` states them.
 
-    Computing times vary by the jitter of each job. The same arguments give the same times.
+    Computing times vary by the jitter of each job. Equal arguments give equal times.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Feasibility at given periods, and jobs of the minimum weight without which the others fit.
 
-A master proposes jobs without offsets: the heaviest that pairs, loads and refutations allow. Two
-jobs that do not fit are not both gated, loads stay within capacities, and of jobs that were refuted
-not all are gated. The weight that is dropped under all that is a lower bound, and if the jobs that
-are gated fit, it is the optimum.
+A master proposes jobs without offsets: those of largest weight that pairs, loads and refutations
+allow. Two jobs that do not fit are not both gated, loads stay within capacities, and of jobs that
+were refuted not all are gated. The weight that is dropped under these conditions is a lower bound,
+and if the jobs that are gated fit, it is the optimum.
 """
 
 from __future__ import annotations

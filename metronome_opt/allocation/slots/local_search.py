@@ -13,7 +13,7 @@ import numpy as np
 
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator, is_better, lowest
 from metronome_opt.allocation.slots.greedy import PartialSchedule
-from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, Short
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, HyperperiodTest
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance, Job
@@ -64,7 +64,7 @@ class OtherSlots:
     ----------
     longest
         The longest period of each job, in slots.
-    short
+    hyperperiods_fit
         Returns whether hyperperiods are short enough at some periods.
     slowdowns
         Returns the slowdown of each job under a plan.
@@ -72,13 +72,13 @@ class OtherSlots:
 
     part: Instance
     longest: Mapping[str, int]
-    short: Short
+    hyperperiods_fit: HyperperiodTest
     slowdowns: Callable[[Plan], Floats]
 
     def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
         """Yield the plans whose hyperperiods are short enough."""
         others = {name: period for name, period in plan.periods.items() if name != job.name}
-        if job.name in plan.periods and self.short(others):
+        if job.name in plan.periods and self.hyperperiods_fit(others):
             yield Plan({**plan.offsets, job.name: job.unshifted}, others, plan.classes)
         placed = PartialSchedule(self.part, CUSHION_SLOTS)
         for name, period in others.items():
@@ -91,13 +91,13 @@ class OtherSlots:
         ]
         for period in _periods(job, theirs, self.longest[job.name]):
             cost, periods = placed.costs(job.name, period), {**others, job.name: period}
-            if cost is not None and self.short(periods):
+            if cost is not None and self.hyperperiods_fit(periods):
                 offset = int(roomiest_offset(cost, job.unshifted)[0])
                 yield Plan({**plan.offsets, job.name: offset}, periods, plan.classes)
 
 
 def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
-    """Yield plans in which a job is in another one of so many traffic classes."""
+    """Yield plans in which a job is in another one of `count` traffic classes."""
     for number in range(count):
         if number != plan.classes.get(job.name, 0):
             yield plan.in_classes({**plan.classes, job.name: number})

@@ -112,7 +112,7 @@ def minimise_in_process(
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,  # Ctrl-C in a terminal reaches it through us alone
+        start_new_session=True,  # Ctrl-C in a terminal does not reach it
     )
 
     def work() -> list[str]:

@@ -28,16 +28,48 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.extend import extended
 
 Periods = Mapping[str, int]
-Short = Callable[[Periods], bool]
+HyperperiodTest = Callable[[Periods], bool]
+"""Returns whether hyperperiods are short enough at some periods."""
 
 CUSHION_SLOTS = 1
 """Slots added to bursts of gated jobs at least."""
 
 _IDLE = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0)
 """Standard deviations of its computing time by which a gated job is idle at least: one without idle
-time that is late once stays late. Its bursts may grow by as much, or by a cushion alone."""
+time that is late once stays late. Its bursts may grow by as much, or by a cushion only."""
 
+_MAX_HYPERPERIOD_SLOTS = 20_000
 _SHARE = 0.3  # of the time, to find periods at which jobs fit
+
+
+def hyperperiods_fit(
+    instance: Instance,
+    links: Iterable[str],
+    others: Mapping[str, int],
+    periods: Mapping[str, int],
+    *,
+    hyperperiod: int | None = None,
+) -> bool:
+    """Return whether links still have hyperperiods that can be walked through, and may have them.
+
+    A link that has none at the jobs' own periods needs none.
+
+    Parameters
+    ----------
+    others, periods
+        Periods of the jobs that do not keep their own.
+    hyperperiod
+        Slots that `periods` have to divide; None for any periods.
+    """
+    if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
+        return False
+    for link in links:
+        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
+        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
+        own, limit = instance.hyperperiods[link], instance.hyperperiod_limit
+        if own <= limit and math.lcm(*kept) > min(max(_MAX_HYPERPERIOD_SLOTS, own), limit):
+            return False
+    return True
 
 
 def largest_stretch(part: Instance, periods: Periods) -> Fraction:
@@ -62,7 +94,7 @@ class PeriodCandidates:
     ----------
     longest
         The longest period of each job, in slots.
-    short
+    hyperperiods_fit
         Returns whether hyperperiods are short enough at some periods.
     budget
         Time for the search of periods and offsets.
@@ -74,7 +106,7 @@ class PeriodCandidates:
 
     part: Instance
     longest: Periods
-    short: Short
+    hyperperiods_fit: HyperperiodTest
     budget: Budget
     hyperperiod: int | None = None
     mean_weights: MeanWeights | None = None
@@ -141,7 +173,11 @@ class PeriodCandidates:
         )
         for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):
             growths = [growth for growth in found if growth not in lowest or cost < lowest[growth]]
-            if growths and self.short(periods) and test.decide(periods).offsets is not None:
+            if (
+                growths
+                and self.hyperperiods_fit(periods)
+                and test.decide(periods).offsets is not None
+            ):
                 for growth in growths:
                     if not growth or self._offsets(periods, growth, budget) is not None:
                         lowest[growth] = cost

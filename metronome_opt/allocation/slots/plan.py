@@ -75,7 +75,7 @@ def expected_ms(
     """Return the simulated iteration time of each job.
 
     Computing times vary in simulations, so that a mean may fall a little short of the iteration
-    alone, or of the time from slot to slot, which no job is faster than; these are minimum times.
+    isolated, or of the time from window to window; these are minimum times.
     """
     times = {}
     for job in instance.jobs:

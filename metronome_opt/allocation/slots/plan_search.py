@@ -12,7 +12,7 @@ than the best before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,7 +20,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.slots.evaluator import MAX_LOSS, REPLICATIONS, PlanEvaluator
-from metronome_opt.allocation.slots.periods import PeriodCandidates, Short
+from metronome_opt.allocation.slots.periods import (
+    HyperperiodTest,
+    PeriodCandidates,
+    hyperperiods_fit,
+)
 from metronome_opt.allocation.slots.plan import Plan, expected_ms, mean_slowdown
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
@@ -34,7 +38,6 @@ from metronome_opt.solvers.presolve.reductions import simplify_links
 if TYPE_CHECKING:
     from metronome_opt.allocation.slots.local_search import Moves
 
-_MAX_HYPERPERIOD_SLOTS = 20_000
 _MIN_VALUES = 3  # simulations of a plan that there has to be time for
 _LAST_VALUES = 8  # that are evaluated once the time of the search is over
 _STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
@@ -59,7 +62,7 @@ class SlotSearchOptions:
     stretch_limit
         The share of its period by which a job may be stretched at most; None for no limit but that
         of the instance, a `max_stretch` above 0.
-    threads, network, patterns, classes_kept, lives_ms
+    threads, network, exact_iterations, classes_kept, lives_ms
         As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
     hyperperiod
         Slots that the periods of gated jobs have to divide; None for any periods.
@@ -91,7 +94,7 @@ class SlotSearchOptions:
     max_loss: Fraction | None = MAX_LOSS
     classes: int = 1
     lives_ms: Mapping[str, float] | None = None
-    patterns: Mapping[str, Iteration] | None = None
+    exact_iterations: Mapping[str, Iteration] | None = None
     classes_kept: Mapping[str, int] | None = None
     max_events: int | None = None
     tries_start_only: bool = False
@@ -116,7 +119,7 @@ class SlotSearchOptions:
             periods=periods,
             mean_weights=self._mean_weights(instance),
             lives_ms=self.lives_ms,
-            patterns=self.patterns,
+            exact_iterations=self.exact_iterations,
             classes=self.classes_kept,
             starts_in_slots=change_costs is not None,
         )
@@ -219,10 +222,10 @@ def _search_groups(
     for part in parts:
         # It may share links that are never overloaded with others.
         links = [link.name for link in part.links]
-        short = partial(
+        fit = partial(
             hyperperiods_fit, instance, links, dict(periods), hyperperiod=options.hyperperiod
         )
-        free, *others = _search_group(part, options, short, budget.fraction(len(part.jobs) / left))
+        free, *others = _search_group(part, options, fit, budget.fraction(len(part.jobs) / left))
         left -= len(part.jobs)
         last = options.evaluator(part, _CONFIRMING, long_periods(part), budget)
         plan = next((best for best in reversed(others) if last.best(free, [best]) is best), free)
@@ -248,38 +251,8 @@ def groups(instance: Instance) -> Iterator[Instance]:
             yield instance.replace(links=links, jobs=jobs)
 
 
-def hyperperiods_fit(
-    instance: Instance,
-    links: Iterable[str],
-    others: Mapping[str, int],
-    periods: Mapping[str, int],
-    *,
-    hyperperiod: int | None = None,
-) -> bool:
-    """Return whether links still have hyperperiods that can be walked through, and may have them.
-
-    A link that has none at the jobs' own periods needs none.
-
-    Parameters
-    ----------
-    others, periods
-        Periods of the jobs that do not keep their own.
-    hyperperiod
-        Slots that `periods` have to divide; None for any periods.
-    """
-    if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
-        return False
-    for link in links:
-        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
-        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
-        own, limit = instance.hyperperiods[link], instance.hyperperiod_limit
-        if own <= limit and math.lcm(*kept) > min(max(_MAX_HYPERPERIOD_SLOTS, own), limit):
-            return False
-    return True
-
-
 def _search_group(
-    part: Instance, options: SlotSearchOptions, short: Short, budget: Budget
+    part: Instance, options: SlotSearchOptions, hyperperiods_fit: HyperperiodTest, budget: Budget
 ) -> Sequence[Plan]:
     """Return the plans of a group that were the best at some time, the first without gates."""
     free = Plan(part.unshifted)
@@ -293,7 +266,7 @@ def _search_group(
         took = (began - budget.remaining) / budget.remaining  # for one value
         share = min(1 / 2, _LAST_VALUES * took * long_periods(part) / PERIODS)
         evaluator.budget = budget = budget.fraction(1.0 - share)
-    search = _GroupSearch(part, options, short, evaluator, [free])
+    search = _GroupSearch(part, options, hyperperiods_fit, evaluator, [free])
     search.try_start()
     if options.tries_start_only:
         return search.plans
@@ -310,7 +283,7 @@ class _GroupSearch:
 
     part: Instance
     options: SlotSearchOptions
-    short: Short
+    hyperperiods_fit: HyperperiodTest
     evaluator: PlanEvaluator
     plans: list[Plan]
 
@@ -356,7 +329,7 @@ class _GroupSearch:
             plan
             and all(period <= longest[name] for name, period in plan.periods.items())
             and all(number < self.options.classes for number in plan.classes.values())
-            and self.short(plan.periods)
+            and self.hyperperiods_fit(plan.periods)
         ):
             self._offer([plan])
 
@@ -365,7 +338,7 @@ class _GroupSearch:
         candidates = PeriodCandidates(
             self.part,
             self._longest(),
-            self.short,
+            self.hyperperiods_fit,
             budget,
             self.options.hyperperiod,
             self.options.mean_weights,
@@ -385,7 +358,7 @@ class _GroupSearch:
                 job.name: min(longest[job.name], math.floor(job.period * (1 + stretch)))
                 for job in self.part.jobs
             }
-            moves = OtherSlots(self.part, within, self.short, self.screening.slowdowns)
+            moves = OtherSlots(self.part, within, self.hyperperiods_fit, self.screening.slowdowns)
             if (key := (id(self._best), *within.values())) not in tried:
                 tried.add(key)
                 self._improve(moves, budget)

@@ -257,7 +257,7 @@ class _Group:
 def rotate(
     periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield offsets with all jobs shifted by the same slots, so that one of them keeps its own."""
+    """Yield offsets with all jobs shifted by as many slots, so that one of them keeps its own."""
     whole = math.lcm(*periods)
     shifts: dict[int, None] = {}
     for job, period in enumerate(periods):

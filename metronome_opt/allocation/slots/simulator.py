@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
@@ -39,7 +38,7 @@ Values = tuple[float, ...]
 _CLOCK_MS = 1.0
 """By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
 
-FIRST_CUSHION = 0.02
+FIRST_TOLERANCE = 0.02
 """The share of its period by which a job may be late for its first slot and yet take it."""
 
 _MIN_ITERATIONS = 5  # of a job that leaves
@@ -92,7 +91,7 @@ class PlanSimulator:
         How long each job still runs at its best iteration, by name, in ms: jobs leave in that
         order, and a replication lasts until all have left, without a warm-up. It is shortened in
         proportion to `periods`. None: no job leaves.
-    patterns
+    exact_iterations
         Exact iterations by name; those of the instance are rounded to slots.
     classes
         The traffic class of jobs for which a plan names none, by name; otherwise 0.
@@ -119,7 +118,7 @@ class PlanSimulator:
         threads: int = 1,
         mean_weights: MeanWeights | None = None,
         lives_ms: Mapping[str, float] | None = None,
-        patterns: Mapping[str, Iteration] | None = None,
+        exact_iterations: Mapping[str, Iteration] | None = None,
         classes: Mapping[str, int] | None = None,
         starts_in_slots: bool = True,
     ) -> None:
@@ -130,7 +129,7 @@ class PlanSimulator:
         own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
         self._own, longest = own, float(own.max())
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
-        exact, self._classes = patterns or {}, classes or {}
+        exact, self._classes = exact_iterations or {}, classes or {}
         self._jobs = [
             _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
             for r in EngineJob.of_instance(instance)
@@ -186,12 +185,6 @@ class PlanSimulator:
         """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
-    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
-        """Return the rates on all links, as `Engine.traced` has them, with the first seed."""
-        engine = self._start(plan, self.seeds[0], watched=list(self._capacities))
-        engine.run(self._horizon)
-        return engine.traced()
-
     def _times(self, plan: Plan, seed: int) -> Floats:
         engine = self._start(plan, seed)
         engine.run(self._warm)
@@ -203,7 +196,7 @@ class PlanSimulator:
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
 
-    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
+    def _start(self, plan: Plan, seed: int) -> Engine:
         slot_ms = self.instance.slot_ms
         classes, sharing = {**self._classes, **plan.classes}, self.network
         jobs = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._jobs]
@@ -216,7 +209,6 @@ class PlanSimulator:
             jobs,
             sharing=cast("Sharing", sharing),
             seed=seed,
-            watched=watched,
         )
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(jobs))
@@ -230,7 +222,7 @@ class PlanSimulator:
                 bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
                 slot = WindowSchedule(
                     period_ms,
-                    tolerance_ms=FIRST_CUSHION * period_ms,
+                    tolerance_ms=FIRST_TOLERANCE * period_ms,
                     bursts_ms=tuple(bursts),
                 )
             if jobs[index].pattern.jitter and not (slot and self._starts_in_slots):

@@ -14,6 +14,7 @@ from metronome_opt.files.records import explain
 from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.solvers.kernels.compiled_instance import Ints
@@ -40,13 +41,11 @@ class ClusterState:
         In force, by job; and the number of tasks of a job that cross a link, by index of the link.
     sequence
         Number of changes that have been applied.
-    total, free
-        GPUs, CPU in millicores and memory in MiB, in all and free, shape (nodes, 3).
+    resources
+        Resources of nodes, the free ones, and whether nodes take tasks.
     others
         What is used there by others, without a claim: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
-    up
-        Whether each node takes tasks, shape (nodes,).
     capacity
         Capacity of each link at present, in Mbit/s, shape (links,).
     """
@@ -59,21 +58,33 @@ class ClusterState:
         self.reservations: dict[str, Reservation] = {}
         self.sequence = 0
         self._links = {link.name: index for index, link in enumerate(cluster.links)}
-        self._nodes = {node.name: index for index, node in enumerate(cluster.nodes)}
-        self.total: Ints = np.array([node.has.vector for node in cluster.nodes], dtype=np.int64)
-        self.free: Ints = self.total.copy()
-        self.others: Ints = np.zeros_like(self.total)
-        self.up: NDArray[np.bool_] = np.ones(len(cluster.nodes), dtype=np.bool_)
+        self.resources = FreeResources(cluster)
+        self.others: Ints = np.zeros_like(self.resources.total)
         self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
         self.crossed: dict[str, dict[int, int]] = {}
 
     # ------------------------------------------------------------------ names and numbers
 
+    @property
+    def total(self) -> Ints:
+        """GPUs, CPU in millicores and memory in MiB of nodes, shape (nodes, 3)."""
+        return self.resources.total
+
+    @property
+    def free(self) -> Ints:
+        """Resources that reservations leave free, shape (nodes, 3)."""
+        return self.resources.free
+
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Whether each node takes tasks, shape (nodes,)."""
+        return self.resources.up
+
     def node_index(self, name: str) -> int:
         """Return the index of a node."""
-        if name not in self._nodes:
+        if name not in self.resources.index:
             raise InputError(f"there is no node {quote(name)}")
-        return self._nodes[name]
+        return self.resources.index[name]
 
     def link_index(self, name: str) -> int:
         """Return the index of a link."""
@@ -130,10 +141,9 @@ class ClusterState:
 
     def fits(self, gang: Gang) -> Ints:
         """Return the number of tasks of a gang that a node has resources for, shape (nodes,)."""
-        needs = np.array(gang.each.vector, dtype=np.int64)
-        spare = self.free - self.others
-        counts = np.where(needs > 0, spare // np.maximum(needs, 1), gang.tasks)
-        return np.where(self.up, counts.min(axis=1).clip(0, gang.tasks), 0)
+        spare = self.resources.copy()
+        spare.free -= self.others
+        return spare.task_counts(gang.each).clip(max=gang.tasks)
 
     def jobs_on(self, node: str) -> list[str]:
         """Return the jobs that have tasks on a node."""
@@ -207,7 +217,7 @@ class ClusterState:
         for job, reservation in change.reservations.items():
             before = self.reservations.get(job)
             if before is not None:
-                self._give(before, 1, self.free)
+                self.resources.release(before.nodes, before.gang.each)
             if reservation is not None:
                 self.take(reservation)
             else:
@@ -215,7 +225,7 @@ class ClusterState:
         for link, capacity in change.capacities.items():
             self.capacity[self._links[link]] = capacity
         for node, up in change.up.items():
-            self.up[self._nodes[node]] = up
+            self.up[self.resources.index[node]] = up
         self.sequence += 1
 
     def take(self, reservation: Reservation) -> None:
@@ -223,22 +233,18 @@ class ClusterState:
         crossed = sorted(self.placement(reservation).links.items())
         self.reservations[reservation.job] = reservation
         self.crossed[reservation.job] = {self._links[link]: count for link, count in crossed}
-        self._give(reservation, -1, self.free)
-
-    def _give(self, reservation: Reservation, sign: int, free: Ints) -> None:
-        vector = sign * np.array(reservation.gang.each.vector, dtype=np.int64)
-        for node in reservation.nodes:
-            free[self._nodes[node]] += vector
+        self.resources.take(reservation.nodes, reservation.gang.each)
 
     # ------------------------------------------------------------------ checks
 
     def check(self, change: Change) -> None:
         """Raise an `InputError` of one line if a change cannot happen."""
-        free, placed = self.free.copy(), []
+        resources, placed = self.resources.copy(), []
         for job, reservation in change.reservations.items():
             before = self.reservations.get(job)
             if reservation is None:
-                self._give(self.reservation(job), 1, free)
+                gone = self.reservation(job)
+                resources.release(gone.nodes, gone.gang.each)
                 continue
             self._check_reservation(reservation)
             if before is not None and reservation.gang.each != before.gang.each:
@@ -246,10 +252,10 @@ class ClusterState:
             if before is None or reservation.nodes != before.nodes:
                 placed.append(reservation)
                 if before is not None:
-                    self._give(before, 1, free)
+                    resources.release(before.nodes, before.gang.each)
         for reservation in placed:
-            self._check_place(reservation, free)
-            self._give(reservation, -1, free)
+            self._check_place(reservation, resources.free)
+            resources.take(reservation.nodes, reservation.gang.each)
         for link, capacity in change.capacities.items():
             self.link_index(link)
             _check_size(link, capacity)
@@ -267,7 +273,7 @@ class ClusterState:
         self._check_reservation(reservation)
         self.take(reservation)
         for node in reservation.nodes:
-            if (self.free[self._nodes[node]] < 0).any():
+            if (self.free[self.resources.index[node]] < 0).any():
                 raise InputError(f"{job}: node {node}: has less than its tasks take")
 
     def _check_place(self, reservation: Reservation, free: Ints) -> None:
@@ -286,7 +292,7 @@ class ClusterState:
                     f"{gang.max_network_cost}"
                 )
             for node, count in sorted(Counter(nodes).items()):
-                index = self._nodes[node]
+                index = self.resources.index[node]
                 short = lacking(free[index], gang.each, count) if self.up[index] else "is down"
                 if short is not None:
                     raise InputError(f"node {node}: {short}")
@@ -304,7 +310,7 @@ class ClusterState:
             except ValidationError as error:
                 raise InputError(explain(error)) from None
             for index, node in enumerate(nodes):
-                if node not in self._nodes:
+                if node not in self.resources.index:
                     raise InputError(f"nodes[{index}]: there is no node {quote(node)}")
             if len(nodes) != gang.tasks:
                 raise InputError(f"{len(nodes)} nodes for {gang.tasks} tasks")

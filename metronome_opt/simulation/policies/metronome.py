@@ -25,7 +25,7 @@ from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
     find_plan,
 )
-from metronome_opt.allocation.slots.simulator import FIRST_CUSHION
+from metronome_opt.allocation.slots.simulator import FIRST_TOLERANCE
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
@@ -190,7 +190,7 @@ class Metronome(Policy):
                 self._windows[index] = period, start
                 windows = WindowSchedule(
                     period_ms=float(period * SLOT_MS),
-                    tolerance_ms=FIRST_CUSHION * period * SLOT_MS,
+                    tolerance_ms=FIRST_TOLERANCE * period * SLOT_MS,
                     bursts_ms=group.bursts_ms(index),
                 )
             yield JobInstruction(index, windows, start, traffic_class)
@@ -203,9 +203,9 @@ class Metronome(Policy):
             network=self._network or group.state.sharing,
             classes=group.state.room.cluster.traffic_classes,
             lives_ms=lives,
-            patterns=group.patterns,
+            exact_iterations=group.iterations,
         )
-        keys = (pattern.key for pattern in group.patterns.values())
+        keys = (pattern.key for pattern in group.iterations.values())
         key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
         if key not in self._searched:
             self._searched[key] = find_plan(group.instance, options, Budget())
@@ -256,7 +256,7 @@ class _Group:
         return instance.replace(jobs=tuple(jobs))
 
     @cached_property
-    def patterns(self) -> Mapping[str, Iteration]:
+    def iterations(self) -> Mapping[str, Iteration]:
         """The iterations of jobs of as many bursts in slots, with their jitter."""
         running = {str(index): self.state.running[index].pattern for index in self.members}
         return {

@@ -1,4 +1,4 @@
-"""Delay as the second objective, strict order of weights, max_loss, and fronts."""
+"""Delay, strict order of weights, limits of loss, and fronts hold what they state."""
 
 from __future__ import annotations
 

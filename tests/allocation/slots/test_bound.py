@@ -1,4 +1,4 @@
-"""Lower bound of slowdown: by hand, against the convex problem, and never above what is played."""
+"""The lower bound of slowdown is that of the convex problem, and never above simulated values."""
 
 from __future__ import annotations
 

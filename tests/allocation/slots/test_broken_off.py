@@ -1,4 +1,4 @@
-"""Searches that end before they are done: by time, Ctrl-C or a callback."""
+"""A search that is ended by time, Ctrl-C or a callback returns a sound result."""
 
 from __future__ import annotations
 

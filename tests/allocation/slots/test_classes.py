@@ -1,4 +1,4 @@
-"""Traffic classes that are chosen with slots: what they bring, and that they do no harm."""
+"""Traffic classes that are chosen with slots shorten iterations within the limit of loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mean time until jobs leave: what is sent first leaves first."""
+"""Completion is the mean time until jobs leave: jobs that burst first leave first."""
 
 from __future__ import annotations
 

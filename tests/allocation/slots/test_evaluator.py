@@ -1,4 +1,4 @@
-"""Which plan is chosen, by how many replications, and which periods jobs may be given together."""
+"""The evaluator chooses a plan only if it is surely better; links limit hyperperiods."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from metronome_opt.allocation.slots.evaluator import REPLICATIONS, PlanEvaluator
+from metronome_opt.allocation.slots.periods import hyperperiods_fit
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.plan_search import hyperperiods_fit
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance

@@ -1,4 +1,4 @@
-"""Iteration times that are stated: exact where they are known, as played elsewhere."""
+"""Stated iteration times are exact where they are known, and simulated elsewhere."""
 
 from __future__ import annotations
 

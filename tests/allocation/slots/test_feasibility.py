@@ -1,4 +1,4 @@
-"""Whether jobs fit, in cases worked out by hand, and without a hyperperiod."""
+"""Feasibility in cases worked out by hand, and without a hyperperiod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time limits and Ctrl-C, on many jobs of one link, and on jobs that are not decided soon."""
+"""Feasibility tests end at their time limit and at Ctrl-C."""
 
 from __future__ import annotations
 

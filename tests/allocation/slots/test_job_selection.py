@@ -1,4 +1,4 @@
-"""One suite over all solvers: they agree with trying everything, on tiny random problems."""
+"""All solvers of feasibility agree with trying everything, on tiny random problems."""
 
 from __future__ import annotations
 

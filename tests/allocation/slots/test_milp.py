@@ -1,4 +1,4 @@
-"""HiGHS in a process of its own: the same answers, and an end on time."""
+"""HiGHS in a process returns what it does in a thread, and ends on time."""
 
 from __future__ import annotations
 

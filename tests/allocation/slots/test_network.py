@@ -1,4 +1,4 @@
-"""The network is a property of the problem: plans and times hold for one, never for a mean."""
+"""Plans and iteration times hold for the network of the problem."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Pat
     out = tmp_path / "schedule.json"
     assert main(["allocate", file, "--network", "tcp,fair", "--output", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert "as simulated, network tcp" in printed
+    assert "simulated times, network tcp" in printed
     shown = re.search(r"^a +1 ([\d. ]+) [+-][\d.]+% +([\d.]+) ", printed, re.M)
     assert shown is not None
     *_, unshifted, expected = map(float, shown[1].split())

@@ -1,4 +1,4 @@
-"""Two jobs by themselves, and what a job carries, against slots that are counted."""
+"""Conflicts of pairs and loads of jobs agree with slots that are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates for the slots of jobs that meet."""
+"""Candidate periods leave room for bursts: the least stretch of two jobs is among them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from metronome_opt.allocation.slots.periods import PeriodCandidates, largest_stretch
+from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, PeriodCandidates, largest_stretch
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.budget import Budget
@@ -47,7 +47,8 @@ def test_least_stretch_of_two_jobs_is_among_them(seed: int) -> None:
 
     allowed = [range(each.period, int(each.period * (1 + limit)) + 1) for each in pair.jobs]
     every = [dict(zip("ab", periods, strict=True)) for periods in product(*allowed)]
-    least = min((cost(periods) for periods in every if fits(pair, periods)), default=None)
+    fitting = (periods for periods in every if fits(pair, periods, CUSHION_SLOTS))
+    least = min(map(cost, fitting), default=None)
     assert min((cost(plan.periods) for plan in plans(pair, limit)), default=None) == least
 
 
@@ -60,7 +61,7 @@ def test_larger_limit_adds_candidates_after_those_of_a_smaller_one(seed: int) ->
 
 
 def test_idle_time_goes_after_bursts_of_jobs_that_vary() -> None:
-    # 70 slots are computing: standard deviations of 7, 7 and 0 slots, and 10 slots are idle.
+    # 70 slots are computing: standard deviations of 7, 7 and 0 slots. Of 10 idle slots c gets 1.
     jitters = {"a": 0.1, "b": 0.1, "c": 0.0}
     trio = network(*(job(name, 100, (0, 30, 100), jitter=j) for name, j in jitters.items()))
     offsets = plans(trio, Fraction(0))[0].offsets
@@ -70,8 +71,8 @@ def test_idle_time_goes_after_bursts_of_jobs_that_vary() -> None:
         one: (offsets[other] - offsets[one]) % 100 - 30
         for one, other in zip(order, following, strict=True)
     }
-    assert room["a"] >= 5
-    assert room["b"] >= 5
+    assert room["a"] >= 4
+    assert room["b"] >= 4
 
 
 def test_periods_divide_the_hyperperiod() -> None:

@@ -1,4 +1,4 @@
-"""Mean iteration times of jobs that run, against those worked out by hand."""
+"""Simulated mean iteration times are those worked out by hand."""
 
 from __future__ import annotations
 

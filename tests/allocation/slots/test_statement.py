@@ -1,4 +1,4 @@
-"""What masters state: jobs that fit are allowed, jobs that were refuted are not."""
+"""Masters allow jobs that fit, and no jobs that were refuted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots that lie further apart than a job needs: how far, and what the file says of it."""
+"""Periods are stretched as far as it pays and is allowed, and files state how far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of one burst each that fill a link: what is decided without trying all offsets."""
+"""Jobs of one burst that fill a link are decided without trying all offsets."""
 
 from __future__ import annotations
 
