@@ -1,4 +1,4 @@
-"""Imports go downwards only, and light things stay light to import."""
+"""Imports go downwards only, and light modules stay light."""
 
 from __future__ import annotations
 
