@@ -69,3 +69,10 @@ def test_bounds_of_two_objectives_are_in_two_columns() -> None:
     assert frame["contention_bound"].isna().tolist() == [True, True]
     assert frame["latency_bound"].isna().tolist() == [True, False]
     assert frame["value"].iloc[0] == frame["contention"].iloc[0]
+
+
+def test_gap_of_cushion_is_positive() -> None:
+    found = solve(CROWDED, "unshifted")
+    fields = {"objectives": {"cushion": Fraction(2)}, "lower_bound": Fraction(3)}
+    result = replace(found, schedule=found.schedule.model_copy(update=fields))
+    assert (result.value, result.bound, result.gap) == (2, 3, Fraction(1, 2))
