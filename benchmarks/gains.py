@@ -39,10 +39,10 @@ def equal_jobs(small: bool) -> Iterator[Figure]:
         for load in (0.8,) if small else (0.6, 0.8, 0.95):
             for count in (2,) if small else (2, 3, 4, 6, 8):
                 result = allocate(_alike(count, load, jitter), time_limit=None, threads=2)
-                simulated, schedule = result.simulated, result.schedule
-                if simulated is None or schedule.expected_ms is None:
+                unshifted_ms, expected_ms = result.unshifted_ms, result.schedule.expected_ms
+                if unshifted_ms is None or expected_ms is None:
                     continue
-                times = simulated.unshifted_ms.values(), map(float, schedule.expected_ms.values())
+                times = unshifted_ms.values(), map(float, expected_ms.values())
                 before, after = (statistics.mean(each) / _PERIOD_MS - 1 for each in times)
                 name = f"jitter {jitter:g}, load {load:g}, {count} jobs"
                 yield Figure(f"{name}: lost unshifted", 100 * before, "%")

@@ -62,7 +62,7 @@ def test_allocation_minimises_slowdown_whatever_the_instance() -> None:
 
 def test_slowdown_alone_states_times_and_gates() -> None:
     result = solve(ALTERNATING, objective="contention", time_limit=None, threads=1)
-    assert (result.schedule.gated, result.schedule.expected_ms, result.simulated) == (None,) * 3
+    assert (result.schedule.gated, result.schedule.expected_ms, result.unshifted_ms) == (None,) * 3
 
 
 INVALID = [

@@ -196,7 +196,7 @@ class SimulatedObjective(Objective):
     unknown = "not simulated"
     simulated = True
 
-    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
+    def mean_weights(self, weights: Mapping[str, int]) -> MeanWeights:
         """Return the weights in the means, the most important mean first."""
         return (weights,)
 
@@ -219,7 +219,7 @@ class _Delay(SimulatedObjective):
     name, unit = DELAY, "of the best iteration"
     percent = True
 
-    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
+    def mean_weights(self, weights: Mapping[str, int]) -> MeanWeights:
         return (dict.fromkeys(weights, 1),)
 
 
@@ -228,7 +228,7 @@ class _Strict(SimulatedObjective):
 
     name, unit = STRICT, "iteration time over the best"
 
-    def levels(self, weights: Mapping[str, int]) -> MeanWeights:
+    def mean_weights(self, weights: Mapping[str, int]) -> MeanWeights:
         classes = sorted(set(weights.values()), reverse=True)
         return tuple({name: int(w == each) for name, w in weights.items()} for each in classes)
 
@@ -315,7 +315,7 @@ def simulated_levels(names: Sequence[str], weights: Mapping[str, int]) -> MeanWe
         level
         for objective in objectives
         if isinstance(objective, SimulatedObjective)
-        for level in objective.levels(weights)
+        for level in objective.mean_weights(weights)
     )
 
 

@@ -81,23 +81,10 @@ class Level:
 
 
 def relative_gap(value: Fraction | None, bound: Fraction | None) -> Fraction | None:
-    """Return ``(value - bound) / value``, 0 if the value is 0, None if one is not known."""
+    """Return ``|value - bound| / value``, 0 if the value is 0, None if one is not known."""
     if value is None or bound is None:
         return None
-    return (value - bound) / value if value else Fraction(0)
-
-
-@dataclass(frozen=True)
-class SimulatedTimes:
-    """Simulated values of a schedule of minimum slowdown.
-
-    Attributes
-    ----------
-    unshifted_ms
-        Iteration time of each job if none is shifted or gated.
-    """
-
-    unshifted_ms: Mapping[str, float]
+    return abs(value - bound) / value if value else Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -144,8 +131,9 @@ class Result:
         Remarks to the user, in lines.
     levels
         The optimised objectives in their order.
-    simulated
-        Simulated values; None unless slowdown was minimised.
+    unshifted_ms
+        Simulated iteration time by job with no job shifted or gated; None unless slowdown was
+        minimised.
     pool
         Bound of a joint model of placements; None without one.
     """
@@ -159,7 +147,7 @@ class Result:
     trajectory: tuple[ProgressEvent, ...]
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
-    simulated: SimulatedTimes | None = None
+    unshifted_ms: Mapping[str, float] | None = None
     pool: PoolBound | None = None
 
     @property
@@ -193,7 +181,7 @@ class Result:
 
     @property
     def gap(self) -> Fraction | None:
-        """``(value - bound) / value``, 0 where both are 0, None without a bound."""
+        """``|value - bound| / value``, 0 if the value is 0, None without a bound."""
         return relative_gap(self.value, self.bound)
 
     def to_frame(self) -> pd.DataFrame:
@@ -221,8 +209,8 @@ class Result:
                 row["class"] = schedule.classes[job.name]
             if schedule.expected_ms is not None:
                 row["expected_ms"] = float(schedule.expected_ms[job.name])
-            if self.simulated is not None:
-                row["unshifted_ms"] = self.simulated.unshifted_ms[job.name]
+            if self.unshifted_ms is not None:
+                row["unshifted_ms"] = self.unshifted_ms[job.name]
             rows.append(row)
         return pd.DataFrame(rows).set_index("job")
 

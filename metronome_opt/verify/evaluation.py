@@ -1,8 +1,8 @@
 """The objectives of a schedule, from the definitions, in exact arithmetic.
 
-A hyperperiod is cut where a rate changes. Unserved bandwidth is taken from the lightest jobs first
-(the linear program that defines contention, solved as it stands). Only slots in which all jobs of a
-link burst at the same rates are counted at once, and only jobs that burst are visited.
+A hyperperiod is cut where a rate changes. Unserved bandwidth is taken from jobs of low weight first
+(the linear program that defines contention, solved greedily). Slots of a link with equal rates of
+all jobs are counted at once, and only jobs that burst are visited.
 """
 
 from __future__ import annotations
@@ -51,15 +51,14 @@ def evaluate(
     instance
         The problem.
     offsets
-        Slots per job name, ``0 <= offset < period + stretch``.
+        Slots by job, ``0 <= offset < period + stretch``.
     stretch
-        Idle slots per job name; a job that is not named is not stretched.
+        Idle slots by job; a job that is not named is not stretched.
     cushion_slots
         Slots by which every burst is extended; all values are those of the extended bursts. A burst
         as long as the stretched period does not grow any further.
     stretch_limit
-        The share of its period by which a job may be stretched, where that is more than its
-        `max_stretch`.
+        Share of its period by which a job may be stretched, if above its `max_stretch`.
 
     Raises
     ------
@@ -154,8 +153,8 @@ def assignment_violations(
 
 
 def longest_stretch(instance: Instance, job: Job, stretch_limit: Fraction | None) -> int:
-    """Return by how many slots a job may be stretched at most."""
-    # No period is above the limit of the instance, whatever share of it is allowed.
+    """Return the largest stretch of a job, in slots."""
+    # Periods are at most the limit of the instance, for all shares.
     share = math.floor((stretch_limit or 0) * job.period)
     return max(job.max_stretch, min(share, instance.hyperperiod_limit - job.period))
 
@@ -193,10 +192,10 @@ class ScheduledJob:
         return ScheduledJob(self.job, self.offset, self.stretch, self.cushion_slots + slots)
 
     def shorten_period(self, others: Iterable[ScheduledJob]) -> ScheduledJob:
-        """Return the job at a period in which it meets others of a link as it does in its own.
+        """Return the job at a shorter period in which it meets others of a link in the same way.
 
-        That depends on the common divisors of periods alone. In a slot of the shorter period it has
-        the largest rate of those that fall there.
+        Meetings depend only on the common divisors of periods. In a slot of the shorter period the
+        job has the largest rate of the slots that fall there.
         """
         divisors = (math.gcd(self.period, other.period) for other in others if other is not self)
         job = self.job.model_copy(update={"period": math.lcm(*divisors)})
@@ -216,7 +215,7 @@ class ScheduledJob:
         )
 
     def changes(self, hyperperiod: int) -> Iterator[tuple[int, int]]:
-        """Yield (slot, rate) in [0, hyperperiod) where a part of the pattern begins."""
+        """Yield (slot, rate) of the beginnings of parts of the pattern in [0, hyperperiod)."""
         for slot, _, rate in self.pattern:
             for begin in range(0, hyperperiod, self.period):
                 yield (begin + slot + self.offset) % hyperperiod, rate
@@ -262,7 +261,7 @@ def pieces(jobs: list[ScheduledJob], hyperperiod: int) -> Iterator[tuple[int, in
 
 
 def _count_rates(jobs: list[ScheduledJob]) -> _Rates:
-    """Return the hyperperiod of jobs, and in how many slots they have which rates."""
+    """Return the hyperperiod of jobs, and its numbers of slots by rates."""
     hyperperiod = math.lcm(*(job.period for job in jobs))
     slots: Counter[frozenset[tuple[int, int]]] = Counter()
     for _, length, rates in pieces(jobs, hyperperiod):
@@ -318,7 +317,7 @@ def _total(volumes: Mapping[int, int]) -> Fraction:
 
 
 def _link_cushion(link: Link, jobs: list[ScheduledJob], hyperperiod: int) -> int | None:
-    """Return the largest growth of all bursts that an uncontended link bears, None if any."""
+    """Return the largest extension of all bursts without contention, None without limit."""
     flows = [each.job.links[link.name] for each in jobs]
     peaks = [each.job.peak for each in jobs]
     if sum(map(mul, flows, peaks)) <= link.capacity:

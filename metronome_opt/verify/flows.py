@@ -1,23 +1,23 @@
-"""The flows of a job on links, given the node of each task, from the definitions.
+"""The flows of a job on links, given the nodes of its tasks, from the definitions.
 
-A task gets the next GPUs of its node and sends equally by the interfaces beside them. What leaves a
-switch crosses its uplink. Of the n tasks of a job, flows are
+A task gets the next GPUs of its node and sends equally by the interfaces beside them. Traffic that
+leaves a switch crosses its uplink. The flows of a job with n tasks are
 
 ``tasks``
-    one of each task by its interfaces, and one on each uplink above it below which not all n are;
+    one per task by its interfaces, and one on every uplink above it that has not all n below;
 ``ring``, ``tree``
-    one of each node by the interfaces of its tasks, to the node whose first task is next in order,
-    and one on each uplink between them;
+    one per node by the interfaces of its tasks, to the node whose first task is next in order, and
+    one on every uplink between them;
 ``all-to-all``
-    of each task as many on a link as tasks are beyond it, in units of the greatest common divisor
-    of these numbers, or in larger ones such that no task has more than 64 on a link.
+    per task and link the number of tasks beyond the link, in units of the greatest common divisor
+    of all numbers, or in larger units such that no task has more than 64 on a link.
 
-Racks with several uplinks have one to each spine, and links by which the spines' traffic comes in.
-What leaves a rack by a spine, as stated for each interface or equally by all of them, comes in from
-the same spine: to the next node's rack in a ring or tree, else to the rack that it left. In an
-all-to-all each spine has an equal share.
+Racks with several uplinks have one to every spine, and links for the traffic from the spines.
+Traffic that leaves a rack by a spine, as stated by interface or equally by all spines, enters from
+that spine: the rack of the next node in a ring or tree, else the rack that it left. In an
+all-to-all all spines have equal shares.
 
-Where several interfaces or spines share a flow, all are divided into equal parts, at most 1024.
+If several interfaces or spines share a flow, all flows are divided into equal parts, at most 1024.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _MAX_UNITS = 64  # flows of a task on a link in an all-to-all
 
 
 class Place(NamedTuple):
-    """What a job's nodes mean for its collectives.
+    """Properties of the nodes of a job for its collectives.
 
     Attributes
     ----------
     gpus, nodes, gpus_per_node
-        GPUs of the job, its nodes, and its most GPUs on one of them.
+        Numbers of GPUs and nodes of the job, and its largest number of GPUs on a node.
     rate
-        The fastest that one flow may be, in Mbit/s; on one node what a GPU sends to the others.
+        Largest rate of a flow, Mbit/s; on one node the rate of a GPU to the others.
     parts
         Flows of a task by its interfaces.
     pairs
-        Of an all-to-all: the pairs of GPUs whose traffic is one flow.
+        Pairs of GPUs with traffic in one flow of an all-to-all.
     rings
-        Of an all-to-all: the part of a ring's traffic that a flow has to carry.
+        Part of the traffic of a ring in a flow of an all-to-all.
     per_task
         GPUs of a task.
     """
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """A task that sends by interfaces to another one; switches that the traffic leaves, enters."""
+    """A task that sends to another one, its interfaces, and the switches that are left, entered."""
 
     task: int
     to: int
@@ -74,7 +74,7 @@ class Sender(NamedTuple):
 
 
 class Tree:
-    """A cluster by the names of its parts: what links carry, and the switches above nodes."""
+    """A cluster: capacities of links, and the switches above nodes, by name."""
 
     def __init__(self, cluster: Document) -> None:
         taken = cluster.get("background", {})
@@ -107,16 +107,16 @@ class Tree:
         used: Counter[str],
         paths: Sequence[Sequence[int]] = (),
     ) -> tuple[Mapping[str, int], Place] | None:
-        """Return the flows of a job on links and what they mean; None if there are too many parts.
+        """Return the flows of a job on links, and its place; None if there are too many parts.
 
         Parameters
         ----------
-        gpus
-            Of a task.
+        nodes, gpus, algorithm
+            Nodes of the tasks, GPUs of a task, and how collectives cross the network.
         used
-            GPUs that earlier tasks have of each node; those of the job are added.
+            GPUs of earlier tasks by node; the GPUs of the job are added.
         paths
-            The spines of each task by interface, true by `senders`; empty for equal shares of all.
+            Spines by task and interface, true by `senders`; empty for equal shares of all spines.
         """
         rails = self.rails_of(nodes, gpus, used)
         tasks_on, per_task = Counter(nodes), max(1, gpus)
@@ -141,12 +141,12 @@ class Tree:
         return flows, place._replace(rate=rate, parts=parts)
 
     def interfaces(self, node: str) -> list[str]:
-        """Return the links of a node's own."""
+        """Return the links of a node."""
         its: list[str] = self.nodes[node]["interfaces"] or [self.nodes[node]["interface"]]
         return its
 
     def rails_of(self, nodes: Sequence[str], gpus: int, used: Counter[str]) -> list[list[str]]:
-        """Return the interfaces of tasks, given the GPUs that are used before; these are added."""
+        """Return the interfaces of tasks; their GPUs are added to the used ones."""
         rails = []
         for node in nodes:
             rails.append(self._rails(node, used[node], gpus))
@@ -154,9 +154,9 @@ class Tree:
         return rails
 
     def _rails(self, node: str, first: int, gpus: int) -> list[str]:
-        """Return the interfaces beside GPUs from one on; each is next to an equal share of them.
+        """Return the interfaces beside some GPUs, of which all interfaces have equal shares.
 
-        Tasks without GPUs are beside all of them.
+        Tasks without GPUs use all interfaces.
         """
         rails = self.interfaces(node)
         total, count = max(1, self.nodes[node]["has"]["gpus"]), len(rails)
@@ -170,7 +170,7 @@ class Tree:
     def senders(
         self, nodes: Sequence[str], rails: Sequence[list[str]], algorithm: str
     ) -> Iterator[Sender]:
-        """Yield the tasks that send to other nodes: all of them, or the last one on each node."""
+        """Yield the tasks that send to other nodes: all tasks, or the last one of every node."""
         if algorithm == "tasks":
             below = self._below(nodes)
             for task, node in enumerate(nodes):
@@ -193,38 +193,36 @@ class Tree:
     def _of_senders(
         self, senders: Iterator[Sender], paths: Sequence[Sequence[int]]
     ) -> tuple[Counter[str], int]:
-        """Return flows on links, and the parts that what a task sends is divided into."""
+        """Return flows on links, and the number of parts of the traffic of a task."""
         sending = [*senders]
-        parts = math.lcm(*(len(each.rails) for each in sending))
-        if not paths and any(self.is_by_spine(each) for each in sending):
+        parts = math.lcm(*(len(sender.rails) for sender in sending))
+        if not paths and any(self.is_by_spine(sender) for sender in sending):
             parts = math.lcm(parts, self.spines)
         flows: Counter[str] = Counter()
-        for each in sending:
-            flows.update(dict.fromkeys(each.rails, parts // len(each.rails)))
-            flows.update(dict.fromkeys(self._uplinks(each.left), parts))
-            if self.is_by_spine(each):
-                crossed = paths[each.task] if paths else range(self.spines)
+        for sender in sending:
+            flows.update(dict.fromkeys(sender.rails, parts // len(sender.rails)))
+            flows.update(dict.fromkeys(self._uplinks(sender.left), parts))
+            if self.is_by_spine(sender):
+                crossed = paths[sender.task] if paths else range(self.spines)
                 for spine in crossed:
-                    ends = [
-                        self.to_spines[rack][spine][end]
-                        for end, racks in enumerate((each.left, each.entered))
-                        for rack in racks
-                        if rack in self.to_spines
+                    up = [self.to_spines[r][spine][0] for r in sender.left if r in self.to_spines]
+                    down = [
+                        self.to_spines[r][spine][1] for r in sender.entered if r in self.to_spines
                     ]
-                    flows.update(dict.fromkeys(ends, parts // len(crossed)))
+                    flows.update(dict.fromkeys([*up, *down], parts // len(crossed)))
         return flows, parts
 
     def is_by_spine(self, sender: Sender) -> bool:
-        """Return whether what a task sends crosses links to one of several spines."""
+        """Return whether the traffic of a task crosses one of several spines."""
         return any(switch in self.to_spines for switch in (*sender.left, *sender.entered))
 
     def _of_all(
         self, nodes: Sequence[str], rails: Sequence[list[str]]
     ) -> tuple[Counter[str], int, Fraction]:
-        """Return the flows of an all-to-all, the most of a task, and the pairs of tasks in one."""
+        """Return the flows of an all-to-all, their maximum by task, and pairs of tasks per flow."""
         tasks_on, below = Counter(nodes), self._below(nodes)
         parts = math.lcm(self.spines, *map(len, rails))
-        beyond: list[dict[str, int]] = []  # of each task, parts of pairs by link
+        beyond: list[dict[str, int]] = []  # parts of pairs by task and link
         for node, its in zip(nodes, rails, strict=True):
             pairs = dict.fromkeys(its, parts // len(its) * (len(nodes) - tasks_on[node]))
             for switch in self.above[node]:
@@ -245,7 +243,7 @@ class Tree:
         return flows, most, Fraction(unit, parts)
 
     def _below(self, nodes: Sequence[str]) -> Counter[str]:
-        """Return how many tasks are below each switch."""
+        """Return the number of tasks below every switch."""
         return Counter(switch for node in nodes for switch in self.above[node])
 
     def _uplinks(self, switches: Sequence[str]) -> Iterator[str]:
@@ -253,7 +251,7 @@ class Tree:
 
 
 def _left(capacity: int, taken: str) -> int:
-    """Return the whole Mbit/s of a link that a share or a rate of other traffic leaves."""
+    """Return the whole Mbit/s of a link beside a share or a rate of other traffic."""
     number, unit = re.findall(r"[0-9.]+|\S+$", taken.replace(" ", ""))
     units = {"%": Fraction(capacity, 100), "M": Fraction(1), "G": Fraction(10**3)}
     return math.floor(capacity - Fraction(number) * units.get(unit[0], Fraction(10**6)))

@@ -1,8 +1,8 @@
-"""Check of the traffic of an instance: flows, bursts in slots, the reference of slowdowns.
+"""Verification of the traffic of an instance: flows, bursts in slots, references of slowdowns.
 
-The scenario is its document, with the cluster in full and the step of each job, computing and
-collectives, which are taken as given. What becomes of a step at a place is computed from the
-definitions; no code is shared with what builds instances.
+The scenario is a document with the cluster in full and the training step of every job, computing
+and collectives, which are not verified. The iteration of a step at a place is computed from the
+definitions; no code is shared with the building of instances.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from metronome_opt.verify.evaluation import Violation
 from metronome_opt.verify.flows import Document, Place, Tree
 from metronome_opt.verify.reference import EmptyCluster
 
-_AHEAD = 2  # slots that rounding may add before a pause without its giving them back
+_AHEAD = 2  # slots added by rounding that a pause does not give back
 
 
 def check_instance(
@@ -30,19 +30,21 @@ def check_instance(
     instance: Instance,
     paths: Mapping[str, Sequence[Sequence[int]]] | None = None,
 ) -> tuple[Violation, ...]:
-    """Return where an instance is not that of a scenario whose jobs run at some places.
+    """Return differences between an instance and the scenario with its jobs at some places.
 
-    Compared are links, and of each job its flows, its bursts, its period, and its shortest
-    iteration in the empty cluster.
+    They are differences in links, and in the flows, bursts, period, and shortest iteration in the
+    empty cluster of a job.
 
     Parameters
     ----------
     scenario
-        Its document, with ``link_mbps`` of the cluster, and ``step`` and ``algorithm`` of each job.
+        Its document, with ``link_mbps`` of the cluster, and ``step`` and ``algorithm`` of jobs.
     places
-        True by `check_places`; other jobs are not in the instance.
+        Nodes of tasks, true by `check_places`; other jobs are not in the instance.
+    instance
+        The instance.
     paths
-        The spines of flows, true by `check_paths`; those of other jobs cross all evenly.
+        The spines of flows, true by `check_paths`; flows of other jobs cross all spines evenly.
     """
     return tuple(_violations(scenario, places, instance, paths or {}))
 
@@ -57,12 +59,12 @@ def _violations(
     stated = {link.name: link.capacity for link in instance.links}
     for name in sorted({*tree.capacity, *stated}):
         if tree.capacity.get(name) != stated.get(name):
-            texts = [_text(each.get(name), "Mbit/s") for each in (stated, tree.capacity)]
+            texts = [_text(mbps.get(name), "Mbit/s") for mbps in (stated, tree.capacity)]
             yield Violation(f"links.{name}", *texts)
     given = {job.name: job for job in instance.jobs}
     for name in sorted(given.keys() - places.keys()):
         yield Violation(f"jobs.{name}", "a job of the instance", "it has no place")
-    used: Counter[str] = Counter()  # GPUs that earlier tasks have, of each node
+    used: Counter[str] = Counter()  # GPUs of earlier tasks by node
     empty = EmptyCluster(tree, scenario["cluster"])
     for job in scenario["jobs"]:
         name = job["name"]
@@ -91,7 +93,7 @@ def _flow_violations(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
 
 
 def _slot_violations(job: Job, true: _Slots) -> Iterator[Violation]:
-    """Yield bursts and a period that are not those of a job at its place."""
+    """Yield wrong bursts and a wrong period of a job."""
     stated = [(phase.start, phase.length, phase.rate) for phase in job.phases]
     for index, (one, other) in enumerate(zip_longest(stated, true.phases)):
         if one != other:
@@ -105,8 +107,8 @@ def _slot_violations(job: Job, true: _Slots) -> Iterator[Violation]:
 def _best_violations(
     job: Job, iteration: _Iteration, places: Sequence[Place]
 ) -> Iterator[Violation]:
-    """Yield a best iteration that is not the shortest of those at some places."""
-    times = (iteration.alone_ms(place) for place in places)
+    """Yield a best iteration that is not the shortest one of some places."""
+    times = (iteration.isolated_ms(place) for place in places)
     best = min(time for time in times if time is not None)
     stated = job.period * iteration.slot_ms if job.best_ms is None else job.best_ms
     if stated != best:
@@ -125,7 +127,7 @@ def _burst_text(burst: tuple[int, int, int] | None) -> str:
 
 
 class _Burst(NamedTuple):
-    """A burst of one flow: the pause before it in ms, its volume in Mbit, its rate in Mbit/s."""
+    """A burst of a flow: the pause before it in ms, its volume in Mbit, its rate in Mbit/s."""
 
     after: Fraction
     volume: Fraction
@@ -137,7 +139,7 @@ class _Burst(NamedTuple):
 
 
 class _Slots(NamedTuple):
-    """An iteration in slots: (start, length, rate in Mbit/s) of bursts, and its period if any."""
+    """An iteration in slots: (start, length, rate in Mbit/s) of bursts, and its period, if any."""
 
     phases: list[tuple[int, int, int]]
     period: int | None
@@ -151,9 +153,9 @@ class _Iteration:
     job
         Its document.
     link_mbps
-        What a GPU sends to the others of its node.
+        Rate of a GPU to the others of its node.
     slot_ms, hyperperiod_ms
-        Length of a slot; what periods divide, None for any period.
+        Length of a slot, and the hyperperiod that periods divide; None for any period.
     """
 
     def __init__(
@@ -165,15 +167,15 @@ class _Iteration:
         self._compute, self._is_fine = Fraction(step["compute_ms"]), step["is_fine"]
         exact = ("mbit", "ready_ms", "needed_ms")
         self._transfers = [
-            {**each, **{field: Fraction(each[field]) for field in exact}}
-            for each in step["transfers"]
+            {**transfer, **{field: Fraction(transfer[field]) for field in exact}}
+            for transfer in step["transfers"]
         ]
-        self._is_stated = all(each["kind"] == "stated" for each in self._transfers)
+        self._is_stated = all(transfer["kind"] == "stated" for transfer in self._transfers)
 
-    def alone_ms(self, place: Place) -> Fraction | None:
-        """Return how long it takes with the network to itself; None if it fits no period.
+    def isolated_ms(self, place: Place) -> Fraction | None:
+        """Return its length without other jobs on links; None if it fits no period.
 
-        That is its period, and what bursts take longer that are faster than links carry.
+        It is the period, and the delay of bursts that are faster than links.
         """
         phases, period = self.in_slots(place)
         if period is None:
@@ -187,7 +189,7 @@ class _Iteration:
     def in_slots(self, place: Place) -> _Slots:
         """Return its bursts and its period at a place.
 
-        On one node the whole goes to the nearest slot, its bursts together at the end. The period
+        On one node its length is rounded to slots, with all bursts together at the end. The period
         is the smallest divisor of the hyperperiod that is long enough.
         """
         bursts, rest = self._bursts(place)
@@ -203,16 +205,16 @@ class _Iteration:
         if self._hyperperiod is None:
             return _Slots(phases, slots)
         divisors = _divisors(self._hyperperiod)
-        return _Slots(phases, next((each for each in divisors if each >= slots), None))
+        return _Slots(phases, next((period for period in divisors if period >= slots), None))
 
     def _rounded(
         self, bursts: Sequence[_Burst], rest: Fraction
     ) -> tuple[list[tuple[int, int, int]], int]:
         """Return bursts in slots, and the slots of the iteration.
 
-        Pauses go to the nearest slot, bursts get as many as they need, at the lowest whole rate
-        that suffices. In a fine iteration pauses give back what rounding has added beyond two
-        slots, and bursts of one rate without a pause between them are one.
+        Pauses are rounded to the nearest slot, bursts up to whole slots at the lowest whole rate
+        that suffices. In a fine iteration pauses give back slots that rounding has added beyond
+        two, and bursts of one rate without a pause between them are joined.
         """
         phases: list[tuple[int, int, int]] = []
         end, exact = 0, Fraction(0)  # of the last burst, in slots and in ms
@@ -240,15 +242,16 @@ class _Iteration:
         return math.floor(ms / self.slot_ms + Fraction(1, 2))
 
     def _rate(self, volume: Fraction, slots: int) -> int:
-        """Return the lowest whole rate that carries a volume in so many slots."""
+        """Return the lowest whole rate that carries a volume in some slots."""
         return math.ceil(1000 * volume / (slots * self.slot_ms))
 
     def _bursts(self, place: Place) -> tuple[list[_Burst], Fraction]:
         """Return the bursts at a place, and the time without traffic after the last one.
 
-        Collectives follow one another, each when it is ready, or if it is late when it would end as
-        computing needs it. Those of all GPUs that begin at one time are one burst. Computing is
-        delayed until those that it needs have ended. Others send in those that are idle.
+        Collectives follow one another and begin when they are ready; late ones begin such that they
+        end when computing needs them. Collectives of all GPUs that begin at one time are a burst.
+        Computing is delayed until the collectives that it needs end. In idle collectives only other
+        GPUs send.
         """
         bursts: list[_Burst] = []
         over = sent = Fraction(0)  # when the last collective and the last burst end
@@ -276,10 +279,10 @@ class _Iteration:
         return bursts, self._compute + delay - sent
 
     def _flow(self, transfer: Document, place: Place) -> tuple[Fraction, Fraction]:
-        """Return what one flow carries of a collective in Mbit, and its largest rate in Mbit/s.
+        """Return the volume of a flow of a collective in Mbit, and its largest rate in Mbit/s.
 
-        A GPU sends `own` in all, of which `inside` to the others of its node, which limits the rate
-        in rings and trees, where a node sends once for all of its GPUs, and in all-to-alls.
+        A GPU sends `own`, of which `inside` to the others of its node: that limits the rate in
+        rings and trees, where a node sends once for all of its GPUs, and in all-to-alls.
         """
         kind, size, limit = transfer["kind"], transfer["mbit"], transfer["max_mbps"]
         if kind == "stated":
@@ -298,7 +301,7 @@ class _Iteration:
             volume = _sent(kind, place.nodes) * size / place.parts
         elif self._algorithm == "tasks" and (
             transfer["group"] or kind in ("all-to-all", "point-to-point")
-        ):  # all GPUs of a task send, not the last one of a ring
+        ):  # all GPUs of a task send, not only the last one of a ring
             volume *= place.per_task
         rates = [Fraction(math.floor(place.rate))]
         if limit is not None:
@@ -319,11 +322,11 @@ def _begin_together(one: Document, other: Document) -> bool:
 
 @cache
 def _divisors(number: int) -> tuple[int, ...]:
-    return tuple(each for each in range(1, number + 1) if number % each == 0)
+    return tuple(divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
 def _sent(kind: str, members: int) -> Fraction:
-    """Return what a GPU sends to others in a collective, as a multiple of the buffer."""
+    """Return the volume that a GPU sends in a collective, as a multiple of the buffer."""
     if kind == "all-reduce":
         return Fraction(2 * (members - 1), members)
     if kind in ("all-gather", "reduce-scatter", "all-to-all"):

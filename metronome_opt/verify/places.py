@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from metronome_opt.errors import pluralise, quote
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Violation
+from metronome_opt.verify.flows import Document
 
-Document = Mapping[str, Any]
 Places = Mapping[str, Sequence[str]]
-_RESOURCES = {"gpus": "GPUs", "cpu_millicores": "millicores", "memory_mib": "MiB of memory"}
+RESOURCES = {"gpus": "GPUs", "cpu_millicores": "millicores", "memory_mib": "MiB of memory"}
 
 
 def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...]:
@@ -81,13 +80,13 @@ def _node_violations(
 
 def _resource_violations(scenario: Document, places: Places) -> Iterator[Violation]:
     """Yield nodes with fewer resources than their tasks need."""
-    needed: dict[str, Counter[str]] = {kind: Counter() for kind in _RESOURCES}
+    needed: dict[str, Counter[str]] = {kind: Counter() for kind in RESOURCES}
     for job in scenario["jobs"]:
         for node in places.get(job["name"], ()):
-            for kind in _RESOURCES:
+            for kind in RESOURCES:
                 needed[kind][node] += job["each"][kind]
     for node in scenario["cluster"]["nodes"]:
-        for kind, unit in _RESOURCES.items():
+        for kind, unit in RESOURCES.items():
             wanted, has = needed[kind][node["name"]], node["has"][kind]
             if wanted > has:
                 stated = f"tasks on {node['name']} that need {wanted:,} {unit}"

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from metronome_opt.verify.flows import Document, Place, Tree
-
-_RESOURCES = ("gpus", "cpu_millicores", "memory_mib")
+from metronome_opt.verify.places import RESOURCES
 
 
 class EmptyCluster:
@@ -38,7 +37,7 @@ class EmptyCluster:
 
     def places(self, job: Document) -> Sequence[Place]:
         """Return the different places of a job where a flow has 1 Mbit/s at least."""
-        needs = tuple(job["each"][kind] for kind in _RESOURCES)
+        needs = tuple(job["each"][kind] for kind in RESOURCES)
         key = needs, job["workers"], job["algorithm"]
         if key not in self._known:
             found = (
@@ -69,7 +68,7 @@ class EmptyCluster:
     def _holds(self, name: str, needs: tuple[int, ...], tasks: int) -> int:
         """Return the number of tasks that a node can hold."""
         has = self._tree.nodes[name]["has"]
-        needed = zip(_RESOURCES, needs, strict=True)
+        needed = zip(RESOURCES, needs, strict=True)
         return min((has[kind] // amount for kind, amount in needed if amount), default=tasks)
 
     def _orders(self, area: Sequence[str], holds: Mapping[str, int]) -> Iterator[tuple[str, ...]]:

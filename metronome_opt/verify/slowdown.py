@@ -20,7 +20,7 @@ _ROOT = 10**12  # a square root is rounded down to a multiple of one over this, 
 
 
 class _Burst(NamedTuple):
-    """A burst of a job that has its links to itself.
+    """A burst of a job without other jobs on its links.
 
     Attributes
     ----------
@@ -40,10 +40,10 @@ class _Burst(NamedTuple):
 def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> Iterator[Violation]:
     """Yield a violation if the stated prices do not prove a bound of slowdown.
 
-    Whatever the jobs do, ``sum share / s`` is at most 1 in the long run, for the loads of a link
-    and for the shares of two jobs on a link that cannot carry both at once. So for prices from 0
-    on, the weighted sum of slowdowns is at least the sum over jobs of ``weight * s + cost / s``,
-    where `cost` is what the shares of the job cost, less all prices. Here `s` is time over
+    In the long run ``sum share / s`` is at most 1, for the loads of a link and for the shares of
+    two jobs on a link that cannot carry both at once. So for nonnegative prices the weighted sum of
+    slowdowns is at least the sum over jobs of ``weight * s + cost / s``, less all prices, where
+    `cost` is the cost of the shares of the job. Here `s` is time over
     period, and `weight` that of the job times its period over its best one.
     """
     capacities = {link.name: link.capacity for link in instance.links}
@@ -92,7 +92,7 @@ def slowdown_weights(instance: Instance) -> dict[str, int]:
 
 
 def _bursts(job: Job, capacities: Mapping[str, int]) -> list[_Burst]:
-    """Return the bursts of a job that has its links to itself, in the order of time."""
+    """Return the bursts of a job without other jobs on its links, in the order of time."""
     widest = min((Fraction(capacities[link], n) for link, n in job.links.items()), default=None)
     phases = sorted(job.phases, key=lambda phase: phase.start)
     starts = [*(phase.start for phase in phases[1:]), phases[0].start + job.period]
@@ -109,7 +109,7 @@ def _shares(
     bursts: Mapping[str, list[_Burst]],
     capacities: Mapping[str, int],
 ) -> list[tuple[Fraction, Fraction]] | None:
-    """Return the shares of two jobs that are each time at most 1; None if there are none."""
+    """Return pairs of shares of two jobs with sums of at most 1; None if there are none."""
     jobs = [job for name in dict.fromkeys(pair.jobs) for job in instance.jobs if job.name == name]
     if len(jobs) < 2 or any(pair.link not in job.links for job in jobs):
         return None
@@ -128,7 +128,7 @@ def _shares(
         load = sum((burst.slots * burst.rate for burst in own), Fraction(0)) / job.period
         least = sum((_least_meeting(burst, other) for burst in own), Fraction(0))
         computing.append(time)
-        # A job is in a burst or computes: each sends at its peak at most, both together at 1.
+        # A job is in a burst or computes: it sends at its peak at most, both jobs together at 1.
         sent.append(load + peak * time)
         meeting.append(least / job.period)
     return [
@@ -139,9 +139,9 @@ def _shares(
 
 
 def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
-    """Return for how many slots a burst meets bursts of another job at least.
+    """Return the least number of slots in which a burst meets bursts of another job.
 
-    It meets some gaps of the other one after another, and all of the bursts between.
+    It meets some successive gaps of the other job, and all bursts between them.
     """
     least = burst.slots
     for first, start in enumerate(others):

@@ -1,4 +1,4 @@
-"""Check of the statements of a schedule."""
+"""Verification of the statements of a schedule."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def _offset_violations(instance: Instance, schedule: Schedule) -> Iterator[Viola
 
 
 def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, Schedule]:
-    """Return an instance and its schedule, of gated jobs alone where all have no hyperperiod.
+    """Return an instance and its schedule, restricted to gated jobs if hyperperiods are too long.
 
-    Jobs that run freely may have no common multiple of periods with the others within the limit of
-    the instance, so that nothing can be computed of all of them together.
+    Ungated jobs may have no common multiple of periods with the others within the limit of the
+    instance, so that nothing can be computed for all jobs.
     """
     gated = {job.name for job in instance.jobs if (schedule.gated or {}).get(job.name)}
     if not gated or not instance.long_hyperperiods(schedule.stretch):
@@ -103,8 +103,7 @@ def comparable_part(instance: Instance, schedule: Schedule) -> tuple[Instance, S
 def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]:
     """Return the true values of the stated objectives."""
     truth: dict[str, Fraction | None] = {}
-    # Jobs that run freely may have no common hyperperiod with the others, so that only what is
-    # stated is computed.
+    # Ungated jobs may have no common hyperperiod with the others: only stated values are computed.
     bounded = schedule.lower_bound is not None or schedule.status is Status.OPTIMAL
     asked = schedule.objectives or ((schedule.primary_objective,) if bounded else ())
     if any(name in OBJECTIVES for name in asked):
@@ -119,7 +118,7 @@ def _truth(instance: Instance, schedule: Schedule) -> dict[str, Fraction | None]
     times = schedule.expected_ms or {}
     for name in (_SLOWDOWN, _DELAY):
         if name in schedule.objectives:
-            # Without the times of all jobs nothing is known; that is a violation of its own.
+            # Without the times of all jobs no value is known; that is another violation.
             truth[name] = schedule.objectives[name]
             if times.keys() == instance.unshifted.keys():
                 truth[name] = _mean_slowdown(instance, times, name)
@@ -186,7 +185,7 @@ def _class_violations(instance: Instance, classes: Mapping[str, int] | None) -> 
 
 
 def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield impossible iteration times: no job is faster than alone, or than its slots."""
+    """Yield impossible iteration times: no job is faster than isolated, or than its windows."""
     expected_ms = schedule.expected_ms
     if expected_ms is None:
         stated = [schedule.objectives.get(name) for name in (_SLOWDOWN, _DELAY)]
@@ -238,10 +237,7 @@ def _bound_violations(
 
 
 def _refuted_bound(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield a violation if the unshifted schedule is better than a bound says any can be.
-
-    What unshifted jobs come to is not known of slowdown; its bound has to be proved.
-    """
+    """Yield a bound that is worse than the unshifted schedule, or for slowdown not proved."""
     name, bound = schedule.primary_objective, schedule.lower_bound
     if bound is not None and name == _SLOWDOWN:
         yield from unproved_bound(instance, schedule, bound)

@@ -1,4 +1,4 @@
-"""Every file under tests/data/bad ends in one line, exit status 2, and nothing written."""
+"""Every file under tests/data/bad ends in one line and exit status 2; nothing is written."""
 
 from __future__ import annotations
 

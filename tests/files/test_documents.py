@@ -1,3 +1,5 @@
+"""Documents are read strictly, and written whole or not at all."""
+
 from __future__ import annotations
 
 import json
@@ -70,7 +72,7 @@ def test_byte_order_mark_is_no_part_of_text(tmp_path: Path) -> None:
         ("<<", "<<"),
     ],
 )
-def test_yaml_values_are_those_of_version_1_2(text: str, value: object, tmp_path: Path) -> None:
+def test_yaml_scalars_follow_version_1_2(text: str, value: object, tmp_path: Path) -> None:
     document = read(tmp_path, f"a: {text}\n")
     assert document == {"a": value}
     assert type(document["a"]) is type(value)
@@ -90,7 +92,7 @@ plain = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc"), plain, max_size=3))
-def test_json_text_is_read_as_it_was_written(document: dict[str, Any]) -> None:
+def test_json_is_read_as_written(document: dict[str, Any]) -> None:
     assert documents._parse_json(json.dumps(document)) == document
 
 
@@ -130,7 +132,7 @@ def test_alias_expansion_is_limited(tmp_path: Path) -> None:
     assert said.endswith(f"nested deeper than {MAX_DEPTH} levels")
 
 
-def test_all_faults_of_a_document_are_listed(
+def test_all_faults_of_document_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "bad.yaml"
@@ -235,7 +237,7 @@ def test_interrupted_write_leaves_file_unchanged(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+def test_only_ordinary_files_are_written(tmp_path: Path) -> None:
     loop, blocked = tmp_path / "loop.json", tmp_path / "file"
     loop.symlink_to(loop)
     blocked.write_text("x")

@@ -1,4 +1,4 @@
-"""Journals: appended whole or not at all, torn ends cut off, whatever breaks in."""
+"""Records are appended whole or not at all, and torn ends are cut off."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""An instance is valid, immutable and equal to its document, or refused in one line."""
+
 from __future__ import annotations
 
 import copy
@@ -87,7 +89,7 @@ def test_views() -> None:
 
 @given(instances(max_stretch=3))
 @examples(50, deadline=None)
-def test_a_document_gives_back_the_instance(instance: Instance) -> None:
+def test_document_restores_instance(instance: Instance) -> None:
     again = Instance.from_dict(json.loads(json.dumps(instance.to_dict())))
     assert again == instance
     assert hash(again) == hash(instance)
@@ -112,13 +114,13 @@ def test_jitter_is_a_share(jitter: object, said: str) -> None:
     assert str(caught.value) == f"jobs[1].jitter: {said}"
 
 
-def test_jitter_is_written_where_it_is_known() -> None:
+def test_unknown_jitter_is_not_written() -> None:
     document = changed(lambda document: document["jobs"][1].update(jitter=0.03))
     unknown, known = Instance.from_dict(document).to_dict()["jobs"]
     assert ("jitter" in unknown, known["jitter"]) == (False, 0.03)
 
 
-def test_an_instance_does_not_change() -> None:
+def test_instance_is_immutable() -> None:
     instance = Instance.from_dict(DOCUMENT)
     with pytest.raises(ValidationError):
         instance.name = "other"  # type: ignore[misc]
@@ -134,7 +136,7 @@ def test_an_instance_does_not_change() -> None:
     assert built == instance
 
 
-def test_replace_gives_a_validated_copy() -> None:
+def test_replace_validates_copy() -> None:
     instance = Instance.from_dict(DOCUMENT)
     other = instance.replace(name="other", jobs=instance.jobs[:1])
     assert (other.name, len(other.jobs), other.links) == ("other", 1, instance.links)
@@ -159,7 +161,7 @@ def test_notebook_view() -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_a_message_stays_short_whatever_the_value() -> None:
+def test_messages_about_long_values_are_short() -> None:
     # Longer than what Python turns into text at all; no file can hold such a number.
     for field, value in (("start", 9 * 10**4299), ("length", 9 * 10**4299), ("rate", -(10**5000))):
         job = {"phases": [{"start": 0, "length": 1, "rate": 1, field: value}]}
@@ -185,7 +187,7 @@ def meeting(*jobs: tuple[int, int], limit: int = HYPERPERIOD_LIMIT) -> Instance:
     return Instance.from_dict(document, hyperperiod_limit=limit)
 
 
-def test_a_long_hyperperiod_is_accepted_if_stretch_makes_it_short() -> None:
+def test_long_hyperperiod_is_accepted_if_jobs_can_be_stretched() -> None:
     awkward = ((137, 7), (211, 11), (350, 18))
     instance = meeting(*awkward)
     assert instance.hyperperiods["link"] == 137 * 211 * 350
@@ -241,7 +243,7 @@ def test_default_hyperperiod_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
     ],
 )
-def test_wrong_python_values_are_refused_in_a_line(make: Any, said: str) -> None:
+def test_wrong_python_values_are_refused_in_one_line(make: Any, said: str) -> None:
     with pytest.raises(InputError) as caught:
         make()
     assert str(caught.value).startswith(said)

@@ -1,4 +1,4 @@
-"""`Model`: the instances that it builds, and the messages of what cannot be one."""
+"""`Model` builds the instance of its records, with the messages of `Instance`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_model_builds_the_instance_of_the_same_records() -> None:
         ({"wait": 3}, r"jobs\[0\]\.wait: "),
     ],
 )
-def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str) -> None:
+def test_model_has_messages_of_instance(change: dict[str, Any], message: str) -> None:
     fields = {"period": 8, "phases": [(0, 3, 60)], "links": ["l"], **change}
     with pytest.raises(InputError, match=message) as refusal:
         Model().add_link("l", capacity=100).add_job("a", **fields).instance()
@@ -59,7 +59,7 @@ def test_messages_are_those_of_the_instance(change: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize("written", ["100000", "1e5", "100000.0"])
-def test_a_float_that_is_an_integer_is_that_integer(written: str) -> None:
+def test_float_with_integer_value_is_integer(written: str) -> None:
     capacity: Any = json.loads(written)
     built = Model().add_link("l", capacity=capacity)
     built.add_job("a", period=8.0, phases=[(0, 3, 6e1)], links={"l": 2.0})  # type: ignore[arg-type, dict-item, list-item]
@@ -73,7 +73,7 @@ def test_a_float_that_is_an_integer_is_that_integer(written: str) -> None:
 
 
 @pytest.mark.parametrize("capacity", [1.5, math.nan, math.inf, -math.inf, True, "100000", "1e5"])
-def test_what_is_no_integer_is_refused(capacity: Any) -> None:
+def test_capacity_must_be_integer(capacity: Any) -> None:
     with pytest.raises(InputError, match=r"^Link: capacity: must be an integer, got "):
         Link(name="l", capacity=capacity)
     with pytest.raises(InputError, match=r"^Link: capacity: must be at least 1, got 0"):

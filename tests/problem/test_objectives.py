@@ -1,4 +1,4 @@
-"""The registry of objectives: names, units, formats, and what tables ask for."""
+"""Every objective has a name, a unit and a format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metronome_opt.problem.objectives import (
 from metronome_opt.problem.schedule import OBJECTIVES
 
 
-def test_every_objective_of_a_schedule_is_registered() -> None:
+def test_objectives_of_schedules_are_registered() -> None:
     assert set(BY_NAME) == {"slowdown", "completion", "delay", "strict", *OBJECTIVES}
     for name, objective in BY_NAME.items():
         assert find_objective(name) is objective
@@ -40,11 +40,11 @@ def test_values_in_tables(name: str, value: Fraction | None, text: str) -> None:
     assert find_objective(name).format(value) == text
 
 
-def test_only_0_is_written_as_0() -> None:
+def test_only_zero_is_formatted_as_zero() -> None:
     assert [format_number(v) for v in (Fraction(0), Fraction(1, 20), None)] == ["0.0", "0.1", "-"]
 
 
 @pytest.mark.parametrize("name", ["slowdown", WEIGHTED_SUM, "speed"])
-def test_some_names_stand_in_no_list(name: str) -> None:
+def test_simulated_and_unknown_objectives_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"is simulated|is not known"):
         check_names(["contention", name])

@@ -1,4 +1,4 @@
-"""Instances whose links repeat too late for tables: what works, and what says why it does not."""
+"""Long hyperperiods are stretched or allowed for slowdown, and refused for contention."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_nearly_equal_periods_are_stretched_to_one(length: int, periods: tuple[i
 
 
 @pytest.mark.slow
-def test_each_link_has_a_period_of_its_own() -> None:
+def test_links_have_different_periods() -> None:
     others = (305, 311, 317, 331)
     jobs = [
         *near(80, *NEAR).jobs,
@@ -75,16 +75,15 @@ def test_each_link_has_a_period_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("solver", sorted(SOLVERS))
-def test_contention_says_that_it_needs_a_hyperperiod(solver: str) -> None:
+def test_contention_needs_hyperperiod(solver: str) -> None:
     for objective in ("contention", "latency"):
         with pytest.raises(InputError, match=LATE):
             solve(near(80, *NEAR), solver, objective)
 
 
-@pytest.mark.parametrize("names", [("contention", "latency"), ("wait", "moves")])
-def test_fronts_say_that_they_need_a_hyperperiod(names: tuple[str, str]) -> None:
+def test_fronts_need_hyperperiod() -> None:
     with pytest.raises(InputError, match=LATE):
-        pareto(near(80, *NEAR), names)
+        pareto(near(80, *NEAR), ("contention", "latency"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -121,7 +120,7 @@ def test_commands(
     assert (code, json.loads(out)["cost"]) == (0, "3" if gated else "0")
 
 
-def test_fronts_of_slowdown_leave_out_what_is_not_known(
+def test_fronts_of_slowdown_omit_unknown_values(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "near.json"

@@ -1,4 +1,4 @@
-"""Results: gap, frames, the view in a notebook, comparisons."""
+"""Gap, frames and views of a result agree with its schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stating(result: Result, bound: Fraction | None) -> Result:
     return replace(result, schedule=schedule, build_s=0.0, solve_s=0.0)
 
 
-def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
+def test_gap_is_relative_to_value() -> None:
     crowded = solve(CROWDED, "branch-bound")
     assert crowded.value == Fraction(20, 3)
     assert crowded.gap == 0
@@ -29,7 +29,7 @@ def test_the_gap_is_relative_to_the_value_and_none_without_a_bound() -> None:
     assert solve(TIGHT, "greedy").gap == 0  # nothing above 0, nothing below
 
 
-def test_objective_may_be_simulated() -> None:
+def test_value_may_be_simulated() -> None:
     found = solve(CROWDED, "branch-bound")
     fields = {"objectives": {"slowdown": Fraction(3, 2)}, "lower_bound": Fraction(1)}
     schedule = found.schedule.model_copy(update=fields)
@@ -45,13 +45,13 @@ def test_frames_of_a_result_and_its_times_add_up() -> None:
     assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
 
 
-def test_a_notebook_shows_a_result_with_its_name_escaped() -> None:
+def test_notebook_view_escapes_name() -> None:
     shown = solve(CROWDED.replace(name="<b>bold</b>"), "greedy")._repr_html_()
     assert "<table" in shown
     assert "&lt;b&gt;bold&lt;/b&gt;, greedy: feasible" in shown
 
 
-def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
+def test_comparison_keeps_unknown_values() -> None:
     frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "branch-bound")])
     assert list(frame.index) == ["unshifted", "branch-bound"]
     # Unshifted they meet in 5 slots of 12, 20 unserved: 100 / 12.
@@ -62,10 +62,18 @@ def test_a_comparison_keeps_what_is_unknown_unknown() -> None:
     assert frame["status"].tolist() == ["feasible", "optimal"]
 
 
-def test_results_of_two_objectives_have_no_bounds_in_one_column() -> None:
+def test_bounds_of_two_objectives_are_in_two_columns() -> None:
     frame = compare([solve(CROWDED, "greedy"), solve(CROWDED, "cpsat", "latency")])
     assert list(frame["objective"]) == ["contention", "latency"]
     assert "lower_bound" not in frame
     assert frame["contention_bound"].isna().tolist() == [True, True]
     assert frame["latency_bound"].isna().tolist() == [True, False]
     assert frame["value"].iloc[0] == frame["contention"].iloc[0]
+
+
+def test_gap_of_cushion_is_positive() -> None:
+    found = solve(CROWDED, "unshifted")
+    fields = {"objectives": {"cushion": Fraction(2)}, "lower_bound": Fraction(3)}
+    result = replace(found, schedule=found.schedule.model_copy(update=fields))
+    assert (result.value, result.bound) == (Fraction(2), Fraction(3))
+    assert result.gap == Fraction(1, 2)

@@ -1,3 +1,5 @@
+"""A schedule is exact and equal to its document, or refused in one line."""
+
 from __future__ import annotations
 
 import json
@@ -63,7 +65,7 @@ schedules = st.builds(
 
 @given(schedules)
 @settings(deadline=None)
-def test_a_document_gives_back_the_schedule(schedule: Schedule) -> None:
+def test_document_restores_schedule(schedule: Schedule) -> None:
     text = json.dumps(schedule.to_dict())
     again = Schedule.from_dict(json.loads(text))
     assert again == schedule
@@ -128,7 +130,7 @@ def test_inexact_numbers_are_refused(number: object) -> None:
         ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
-def test_documents_that_are_no_schedule_are_refused(changes: dict[str, Any], said: str) -> None:
+def test_invalid_schedules_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         Schedule.from_dict(document(**changes))
     assert str(caught.value).startswith(said)

@@ -1,4 +1,4 @@
-"""The judge against a brute force over slots, layers and growing bursts, on random instances."""
+"""Evaluation agrees with brute force over slots, layers and extended bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic of instances: what the judge computes by itself, by hand, and beside what builds them."""
+"""Traffic of instances is verified by hand-worked values, and agrees with their building."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds that loads of links prove: by hand, and never above what any schedule reaches."""
+"""Bounds by loads of links are hand-worked values, and never above a schedule."""
 
 from __future__ import annotations
 

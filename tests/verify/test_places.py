@@ -1,4 +1,4 @@
-"""Places that a schedule states: each false one is found and named, a true one never."""
+"""Every false place of a schedule is found and named, and no true one."""
 
 from __future__ import annotations
 

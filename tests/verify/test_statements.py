@@ -1,4 +1,4 @@
-"""Statements of a schedule file: each false one is found and named, a true one never."""
+"""Every false statement of a schedule is found and named, and no true one."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def test_prices_of_pairs_prove_a_bound(
     assert all(fault.endswith(expected or "") for fault in faults)
 
 
-def test_job_is_no_faster_than_alone() -> None:
+def test_job_is_no_faster_than_isolated() -> None:
     # 9 slots of 2 * 60 on a link of 100 take 10.8 of then 61.8.
     wide = network(job("a", 60, (2, 9, 60), links={"link": 2}))
     stated: dict[str, Any] = {
@@ -415,7 +415,7 @@ def test_job_is_no_faster_than_alone() -> None:
     assert str(fault) == "lower_bound: stated 1031/1000, but the stated prices prove only 1.03"
 
 
-def test_gated_job_is_no_faster_than_its_slots() -> None:
+def test_gated_job_is_no_faster_than_its_windows() -> None:
     # (44/30 + 3 * 56/40 + 4 * 74/50) / 8
     value = "objectives.slowdown: stated 35/24, but it is 869/600"
     early = "expected_ms.d: stated 74, but it takes 75 ms at least"
@@ -424,7 +424,7 @@ def test_gated_job_is_no_faster_than_its_slots() -> None:
     assert kept(gated=dict.fromkeys("abcd", False)) == []
 
 
-def test_slowdown_of_zero_weights_is_plain_mean() -> None:
+def test_slowdown_of_zero_weights_is_unweighted_mean() -> None:
     weightless = [each.model_copy(update={"weight": 0}) for each in CROWD.jobs]
     mean = (F(44, 30) + F(56, 40) + 1 + F(75, 50)) / 4
     assert kept(CROWD.replace(jobs=weightless), objectives={"slowdown": mean}) == []
@@ -452,7 +452,7 @@ def test_ungated_jobs_need_no_common_hyperperiod() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_gated_jobs_without_a_hyperperiod_are_judged_alike(seed: int) -> None:
+def test_gated_jobs_are_verified_with_and_without_hyperperiod(seed: int) -> None:
     draw = Random(seed)
     jobs = [
         job(

@@ -33,10 +33,9 @@ class IterationTimes(NamedTuple):
     def of(cls, result: Result) -> IterationTimes:
         """Return the times that a result states, or else simulate them."""
         schedule = result.schedule
-        if result.simulated is None or schedule.expected_ms is None:
+        if result.unshifted_ms is None or schedule.expected_ms is None:
             return cls.simulated(result.instance, schedule)
-        unshifted_ms = result.simulated.unshifted_ms
-        before = {name: Fraction(time) for name, time in unshifted_ms.items()}
+        before = {name: Fraction(time) for name, time in result.unshifted_ms.items()}
         return cls(before, schedule.expected_ms)
 
     @classmethod

@@ -27,7 +27,7 @@ from metronome_opt.problem.objectives import (
     STRICT,
     MeanWeights,
 )
-from metronome_opt.problem.result import Level, ProgressEvent, Result, SimulatedTimes, StopReason
+from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import evaluate
@@ -202,12 +202,10 @@ def _simulated(
         expected_ms=times,
     )
     stated = [name if name == DELAY else SLOWDOWN for name in names]
-    simulated = SimulatedTimes(
-        unshifted_ms={
-            job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
-            for job in instance.jobs
-        },
-    )
+    unshifted_ms = {
+        job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
+        for job in instance.jobs
+    }
     return Result(
         instance=instance,
         schedule=schedule,
@@ -223,7 +221,7 @@ def _simulated(
             *_robustness(instance, plan, options, arguments.budget),
             *unknown,
         ),
-        simulated=simulated,
+        unshifted_ms=unshifted_ms,
     )
 
 

@@ -32,8 +32,8 @@ Captured = pytest.CaptureFixture[str]
 
 def unshifted_ms(**options: Any) -> float:
     result = minimum(MEETING, **options)
-    assert result.simulated is not None
-    return result.simulated.unshifted_ms["a"]
+    assert result.unshifted_ms is not None
+    return result.unshifted_ms["a"]
 
 
 def test_jobs_that_meet_are_gated_where_links_are_shared_fairly() -> None:
