@@ -314,7 +314,7 @@ def pareto(
             objectives,
             time_limit=budget.remaining,
             seed=seed,
-            workers=threads,
+            threads=threads,
             cushion_slots=cushion_slots,
             callback=callback,
         )

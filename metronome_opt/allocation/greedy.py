@@ -19,8 +19,8 @@ def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     offsets, periods = dict(instance.unshifted), dict[str, int]()
     for part in components(simplify_links(instance).instance):
         if part.links and not part.needs_stretch:
-            search = SolverRun(part, time_limit=None, seed=0, workers=1, parent=budget)
+            search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
             greedy.run(search)
-            offsets |= search.named() or {}
+            offsets |= search.offsets_by_job() or {}
             periods |= {job.name: job.period for job in part.jobs}
     return Plan(offsets, periods)

@@ -43,7 +43,7 @@ def solve_cpsat(
     Parameters
     ----------
     subsolvers
-        What CP-SAT's workers do, by its own names; what it thinks best if there are none.
+        What CP-SAT's threads do, by its own names; what it thinks best if there are none.
     isolated
         Whether CP-SAT runs in a process of its own.
 
@@ -53,7 +53,7 @@ def solve_cpsat(
         If CP-SAT fails, or says what is not understood.
     """
     parameters: dict[str, Any] = {
-        "num_workers": search.workers,
+        "num_workers": search.threads,
         "random_seed": search.seed % 2**31,
     }
     reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
@@ -74,7 +74,7 @@ def solve_cpsat(
 def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     """Solve a program with HiGHS within the time that is left, reporting to `search`."""
     parameters: dict[str, float] = {
-        "threads": search.workers,
+        "threads": search.threads,
         "random_seed": search.seed % 2**31,
         "mip_rel_gap": 0.0,
     }

@@ -17,8 +17,9 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     load,
     shorten_periods,
 )
-from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Refutation
+from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
 
 _MAX_STATED = 10_000  # refutations of one file
@@ -156,7 +157,6 @@ class _Board:
         self.jobs = folded.jobs
         self.lengths = {link: folded.hyperperiods[link] for job in self.jobs for link in job.links}
         self._capacity = {link.name: link.capacity for link in folded.links}
-        self._rates = [_rates(job) for job in folded.jobs]
         self._demand: dict[str, NDArray[np.int64]] = {}
 
     @property
@@ -188,14 +188,7 @@ class _Board:
 
     def place(self, index: int, slot: int, sign: int = 1) -> None:
         """Place a job at a slot, or with a sign of -1 take it from there."""
-        turned = sign * np.roll(self._rates[index], slot)
-        for link, flows in self.jobs[index].links.items():
-            self._demand[link] += np.resize(flows * turned, self.lengths[link])
-
-
-def _rates(job: Job) -> NDArray[np.int64]:
-    """Return the rate of a flow of a job in each slot of its period, at offset 0."""
-    rates = np.zeros(job.period, dtype=np.int64)
-    for phase in job.phases:
-        rates[phase.start : phase.end] = phase.rate
-    return rates
+        job = self.jobs[index]
+        rates = sign * slot_rates(job.phases, job.period, slot)
+        for link, flows in job.links.items():
+            self._demand[link] += np.resize(flows * rates, self.lengths[link])

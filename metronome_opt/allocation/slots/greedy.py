@@ -15,7 +15,8 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     shorten_periods,
 )
 from metronome_opt.problem.instance import Instance, Job, Phase
-from metronome_opt.solvers.kernels.burst_costs import add_windows, roomiest_offset
+from metronome_opt.solvers.demand import slot_rates
+from metronome_opt.solvers.kernels.burst_costs import add_windows, middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.presolve.extend import extend_bursts
 
@@ -75,12 +76,9 @@ class PartialSchedule:
         for link in self.instance.job(name).links:
             row = self._demand[link]
             self._demand[link] = np.tile(row, math.lcm(len(row), period) // len(row))
-        pattern = np.zeros(period, dtype=np.int64)
-        for phase in self._extended(name, period):
-            pattern[phase.start : phase.end] = phase.rate
-        pattern = np.roll(pattern, offset)
+        rates = slot_rates(self._extended(name, period), period, offset)
         for link, flows in self.instance.job(name).links.items():
-            self._demand[link].reshape(-1, period)[:] += flows * pattern
+            self._demand[link].reshape(-1, period)[:] += flows * rates
 
     def _extended(self, name: str, period: int) -> tuple[Phase, ...]:
         """Return the bursts of a job at a period, with the cushion."""
@@ -113,6 +111,7 @@ def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> di
     for job in sorted(instance.jobs, key=key):
         cost = None if problem.budget.stopped else placed.costs(job.name, job.period)
         if cost is not None:
-            placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
+            offset, _ = middle_of_longest_run(cost, job.ready % len(cost))
+            placed.put(job.name, job.period, int(offset))
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
     return restore_offsets(problem.instance, offsets)

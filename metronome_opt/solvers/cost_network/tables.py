@@ -117,14 +117,14 @@ def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Int
 def rotated_incumbent(search: SolverRun) -> list[int]:
     """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
     instance = search.instance
-    named = _orbits(instance).rotate(search.named() or instance.unshifted)
+    named = _orbits(instance).rotate(search.offsets_by_job() or instance.unshifted)
     return [named[job.name] for job in instance.jobs]
 
 
 def scale_of(compiled: CompiledInstance) -> Fraction:
     """Return a number, as large as is easily seen, of which every contention is a multiple."""
     steps = [
-        Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
+        Fraction(compiled.unit * math.gcd(*link.coefficients), link.hyperperiod)
         for link in compiled.links
     ]
     steps = [step for step in steps if step] or [Fraction(1)]
@@ -150,7 +150,7 @@ def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetw
         return network
     units = costs.reshape([len(network.domains[job]) for job in cost.scope])
     known = replace(cost, low=0).with_table(units)
-    cap = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
+    cap = max(0, network.headroom - known.low + cost.low) + 1  # what is above the headroom is alike
     excess: Cells = np.minimum(units - known.low, cap).astype(network.dtype)
     return network.having(position, replace(known, excess=excess))
 
@@ -188,7 +188,7 @@ def contention_cells(
     scaled = _fill(search, alone, domains)
     if scaled is None:
         return None
-    step = math.gcd(*shared.prices) or 1
+    step = math.gcd(*shared.coefficients) or 1
     factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
     worst = int(scaled.max(initial=0)) // step * factor
     if worst >= _LARGEST:
@@ -256,7 +256,7 @@ def condition(network: CostNetwork) -> CostNetwork:
     prune with.
     """
     for position, cost in enumerate(network.costs):
-        if cost.excess is None and network.slack >= 0:
+        if cost.excess is None and network.headroom >= 0:
             network = network.having(position, _conditioned(network, cost))
     return network
 
@@ -295,7 +295,7 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNet
     """
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
-    cap = max(0, network.slack - rise + 1)
+    cap = max(0, network.headroom - rise + 1)
     singles: list[Cells] = [
         np.clip(added[job] - lacking, 0, cap).astype(network.dtype) for job in cost.scope
     ]
