@@ -160,7 +160,7 @@ def test_clock_is_checked_however_long_nodes_take(monkeypatch: pytest.MonkeyPatc
         while time.thread_time() < until:
             pass
 
-    monkeypatch.setattr(module, "grow", slowly)
+    monkeypatch.setattr(module, "expand_tree", slowly)
     search = searching(HARD, time_limit=0.3)
     Proof(search).expand()
     assert search.stopped
