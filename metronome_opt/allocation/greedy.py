@@ -6,7 +6,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
 

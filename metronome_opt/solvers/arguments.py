@@ -47,7 +47,7 @@ class Goal:
     objectives
         One after the other, or, with `coefficients`, all at once.
     coefficients
-        Of a weighted sum of the values of objectives, divided by what `normal` says.
+        Coefficients of a weighted sum of the objectives, each divided by its `normal`.
     """
 
     objectives: tuple[str, ...]
@@ -325,7 +325,7 @@ def make_schedule(
     Parameters
     ----------
     offsets, stretch
-        By job name; without stretch where left out.
+        By job name; no stretch where omitted.
     objectives
         As they are stated, that of the bound first.
     proved

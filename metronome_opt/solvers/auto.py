@@ -146,14 +146,14 @@ class _Portfolio:
         return True
 
     def _improve_one(self) -> bool:
-        """Look for a better schedule of one block; return False if it is not worth it."""
+        """Look for a better schedule of one block; return False if none is promising."""
         if self._only_branch:
             return False
-        worth = [(run, population) for run in self.blocks.open if (population := run.promising)]
-        if self._search.stopped or not worth:
+        promising = [(run, population) for run in self.blocks.open if (population := run.promising)]
+        if self._search.stopped or not promising:
             return False
-        run, population = min(worth, key=lambda each: each[0].improved)
+        run, population = min(promising, key=lambda pair: pair[0].improved)
         run.improved += 1
-        population.set_budget(self._improving / len(worth))
+        population.set_budget(self._improving / len(promising))
         population.step()
         return True

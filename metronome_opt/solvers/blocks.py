@@ -29,7 +29,7 @@ class BlockRun:
     Attributes
     ----------
     search
-        Of the block alone.
+        Run of the block.
     improved
         How many generations of local search it was given after the first schedule.
     """
@@ -107,7 +107,7 @@ class Blocks:
     def join(self) -> None:
         """Put the blocks' schedules and bounds together.
 
-        Of a block without a better schedule, that which the whole had at first is taken.
+        A block without a better schedule keeps its part of the first schedule of the whole.
         """
         whole = self._whole
         chosen: list[Offsets] = []

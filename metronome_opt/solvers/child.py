@@ -29,10 +29,10 @@ def run_child(
     first_line
         What the program reads. Its input is closed when this process ends: then it has to end.
     folder
-        Where it runs; here if left out.
+        Its working directory; this one by default.
     max_requests
-        Once the run is stopped, it is sent SIGINT; when asked so many times, 50 ms apart, it is
-        killed.
+        Once the run is stopped, the program gets SIGINT; it is killed when asked this number of
+        times, 50 ms apart.
 
     Returns
     -------

@@ -23,7 +23,7 @@ _UNSHIFTED = "unshifted"
 _MAX_EVALUATION = 0.5  # of the time limit
 _ANY_TIME = 1e-9  # enough for a greedy schedule
 _MANY_LINKS = 1000
-_SAMPLE = 50  # one of so many links
+_SAMPLE = 50  # one link of this number
 
 
 def solve_contention(arguments: Arguments) -> Result:
@@ -116,7 +116,7 @@ def load_kernels(solver: Solver) -> None:
 
 
 def _evaluation_s(instance: Instance) -> float:
-    """Estimate the seconds that the judge will take, by a sample of the links.
+    """Estimate the seconds that the evaluation will take, by a sample of the links.
 
     Twice that, since it asks for the cushion of links without contention as well.
     """

@@ -64,7 +64,7 @@ def run(search: SolverRun) -> None:
 def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
     """Search from the incumbent until it is proved, the search is stopped or nothing helps.
 
-    The network is that of the search if left out.
+    The network is that of the search by default.
     """
     elimination = Elimination(search, network)
     while not (search.stopped or elimination.exhausted):

@@ -110,7 +110,12 @@ _OWN = (
     ),
     _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),
     _own("random", "one random offset per job", "greedy:draw", holds=()),
-    _own("greedy", "heaviest first, each job to its cheapest offset", "greedy:run", seeded=False),
+    _own(
+        "greedy",
+        "highest weight first, every job at its cheapest offset",
+        "greedy:run",
+        seeded=False,
+    ),
     _own(
         "cassini",
         "best rotations of each link in 5-degree steps, joined breadth-first; knows no weights",

@@ -159,7 +159,7 @@ class SolverRun(Budget):
             Slots from 0 to the period less 1, in the order of the instance's jobs; of a job with a
             fixed offset that one.
         source
-            The method that found it; the solver itself if left out.
+            The method that found it; the solver itself by default.
 
         Raises
         ------

@@ -117,7 +117,7 @@ class StrongForm:
     gone
         The jobs that were eliminated.
     search
-        Of the same instance; building gives up when it is stopped, see `complete`.
+        Run of the same instance; building gives up when it is stopped, see `complete`.
 
     Attributes
     ----------

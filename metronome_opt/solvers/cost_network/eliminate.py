@@ -54,7 +54,7 @@ def eliminate(
     Parameters
     ----------
     max_cells
-        Of the table of a link.
+        Largest number of cells of the table of a link.
     max_left
         Cells of the table that is left of a job.
 
@@ -152,7 +152,7 @@ def shrink(search: SolverRun, network: CostNetwork, max_cells: int) -> CostNetwo
     Parameters
     ----------
     max_cells
-        Of a table; all together may have twice as many.
+        Largest number of cells of a table; all together may have twice as many.
     """
     while not search.stopped and network.headroom >= 0:
         fitting = _fitting(network, max_cells)

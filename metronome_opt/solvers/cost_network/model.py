@@ -43,8 +43,8 @@ class Cost:
         scope); None for a link without a table. Of what exceeds the headroom of the network no more
         is known than that it does.
     singles
-        Of a link without a table, what each job of the scope adds to `low` at least, at each of its
-        offsets; nothing if nothing is known.
+        For a link without a table: what each job of the scope adds to `low` at least, by offset;
+        empty if nothing is known.
     """
 
     link: int | None

@@ -109,7 +109,7 @@ class Costs:
     Parameters
     ----------
     search
-        Of the group; says when to stop.
+        Run of the group; it says when to stop.
     traffic
         All traffic, of which latency is a share, Mbit/s.
     names
@@ -127,7 +127,7 @@ class Costs:
     def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:
         self.search = search
         self.group: Instance = search.instance
-        self.rotated_alike = can_rotate(names)
+        self.rotations_are_equal = can_rotate(names)
         self.layered: dict[str, _LayeredCost] = {}
         self.singles: dict[str, _JobCost] = {}
         for name in dict.fromkeys((*LAYERED, *names)):
@@ -199,7 +199,7 @@ class SumRun(SolverRun):
     Parameters
     ----------
     costs
-        Of the group; its search says when to stop.
+        Costs of the group; its run says when to stop.
     coefficients
         The coefficient of a unit of each objective, by name.
     limit
@@ -220,7 +220,7 @@ class SumRun(SolverRun):
         limit: int,
         callback: StoppingRule | None = None,
     ) -> None:
-        weighted, worth = weigh(costs.group, costs.per_bandwidth(coefficients))
+        weighted, unit = weigh(costs.group, costs.per_bandwidth(coefficients))
         whole = costs.search
         super().__init__(
             weighted,
@@ -231,13 +231,13 @@ class SumRun(SolverRun):
             parent=whole,
         )
         self._costs = costs
-        self._limit = limit / worth
+        self._limit = limit / unit
         singles = {name: factor for name, factor in coefficients.items() if name in costs.singles}
         self._scale = scale_of(self.compiled)
         self._job_costs: list[list[int]] = []
         if singles:
-            self._scale = _common_divisor(self._scale, 1 / worth)
-            factor = int(1 / worth / self._scale)
+            self._scale = _common_divisor(self._scale, 1 / unit)
+            factor = int(1 / unit / self._scale)
             for job, record in enumerate(weighted.jobs):
                 total = [0] * record.period
                 for name, factor in singles.items():
@@ -270,7 +270,7 @@ class SumRun(SolverRun):
             self,
             scale=self._scale,
             limit=limit,
-            rotations_alike=self._costs.rotated_alike,
+            rotations_are_equal=self._costs.rotations_are_equal,
             link_costs=self._with_cushion(cushion, limit + 1) if cushion else None,
             job_costs=self._job_costs,
         )

@@ -19,8 +19,7 @@ from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
-from metronome_opt.solvers.presolve.blocks import split
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components, split
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
@@ -42,7 +41,7 @@ def group(
     Parameters
     ----------
     search
-        Of the whole; says when to stop.
+        Run of the whole; it says when to stop.
     traffic, names
         The traffic in latency, and the objectives, see `Costs`.
     """
@@ -90,7 +89,7 @@ def minimise(
     Parameters
     ----------
     costs
-        Of the group; its search says when to stop.
+        Costs of the group; its run says when to stop.
     coefficients
         What a unit of each objective costs, by name; none if any schedule will do.
     limits
@@ -140,8 +139,8 @@ def _by_contention(costs: Costs, coefficients: Mapping[str, int]) -> GroupResult
 
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
     """Return a schedule of longer bursts without contention, None without success."""
-    alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
-    search = costs.search.subproblem(extend_bursts(alike, slots))
+    equal, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
+    search = costs.search.subproblem(extend_bursts(equal, slots))
     search.limit_to(search.remaining, 4)
     auto.run(search)
     return search.best if search.incumbent == 0 else None

@@ -85,7 +85,7 @@ class Nondominated:
     Parameters
     ----------
     search
-        Of the same jobs; says when to stop.
+        Run of the same jobs; it says when to stop.
     archive
         Takes schedules, and says which others are accepted.
     """

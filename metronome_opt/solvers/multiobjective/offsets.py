@@ -46,7 +46,7 @@ class Solution:
     levels
         The optimised objectives, in order.
     bound
-        Of the first objective, None if there is none.
+        Bound of the first objective, None if there is none.
     """
 
     offsets: dict[str, int]
@@ -68,7 +68,7 @@ def solve_offsets(arguments: Arguments, original: Instance | None = None) -> Sol
         Of an instance with the periods, and the bursts, that count.
     original
         The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
-        the objectives of a sum. The instance itself if left out.
+        the objectives of a sum. The instance itself by default.
     """
     return _AtPeriods(arguments, original or arguments.instance).optimise()
 

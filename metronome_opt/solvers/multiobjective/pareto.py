@@ -24,8 +24,6 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
     Arguments,
     Goal,
-    check_instance,
-    check_numbers,
     check_reserve,
     interrupt_stops,
     make_schedule,
@@ -68,8 +66,6 @@ def pareto(
     callback: Callback | None = None,
 ) -> Front:
     """Find the non-dominated schedules for two objectives; see `metronome_opt.pareto`."""
-    check_instance(instance)
-    check_numbers(time_limit, seed, threads)
     names = _check_objectives(instance, objectives)
     check_reserve(instance, cushion_slots)
     budget = Budget(time_limit)
@@ -86,12 +82,12 @@ def pareto(
             offsets, complete = _front(longer, names, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
-    judged = [
+    evaluated = [
         (evaluate(instance, *row, cushion_slots=cushion_slots).objectives, row) for row in rows
     ]
     kept = nondominated(
         Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
-        for values, row in judged
+        for values, row in evaluated
     )
     bound = kept[0].values[0] if complete else None
     return Front(

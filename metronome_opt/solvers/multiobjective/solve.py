@@ -58,7 +58,7 @@ def solve_goal(arguments: Arguments) -> Result:
 
 
 def _result(arguments: Arguments, solution: Solution) -> Result:
-    """Return the result, every value of it computed by the judge."""
+    """Return the result, with all values computed by `evaluate`."""
     instance, cushion_slots = arguments.instance, arguments.cushion_slots
     evaluation = evaluate(instance, solution.offsets, solution.stretch, cushion_slots=cushion_slots)
     values = evaluation.objectives

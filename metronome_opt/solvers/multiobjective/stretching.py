@@ -28,7 +28,7 @@ from metronome_opt.solvers.multiobjective.front import (
 )
 from metronome_opt.solvers.multiobjective.offsets import Solution, solve_offsets
 from metronome_opt.solvers.multiobjective.periods import list_choices, stretch_cost, stretched
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.run import SolverRun
 

@@ -33,8 +33,8 @@ def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Ins
     Parameters
     ----------
     coefficients
-        Of a Mbit/s of each objective, by name, not negative. That of latency is for what is late,
-        Mbit/s, not for its share of the traffic.
+        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
+        that is late, not of its share of the traffic.
 
     Returns
     -------
