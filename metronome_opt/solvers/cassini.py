@@ -80,7 +80,7 @@ def run(search: SolverRun) -> None:
 
 
 def shifts_of(instance: Instance, chunks: int) -> _TimeShifts:
-    """Return the time shifts after a number of chunks of search on each link, whatever the clock says.
+    """Return the time shifts after some chunks of search on every link, whatever the clock says.
 
     Raises
     ------

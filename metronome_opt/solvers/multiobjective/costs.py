@@ -237,12 +237,12 @@ class SumRun(SolverRun):
         self._job_costs: list[list[int]] = []
         if singles:
             self._scale = _common_divisor(self._scale, 1 / unit)
-            factor = int(1 / unit / self._scale)
+            steps = int(1 / unit / self._scale)  # of a unit of the sum
             for job, record in enumerate(weighted.jobs):
                 total = [0] * record.period
                 for name, factor in singles.items():
                     mine = costs.singles[name].of_job(job)
-                    total = [t + factor * factor * u for t, u in zip(total, mine, strict=True)]
+                    total = [t + steps * factor * u for t, u in zip(total, mine, strict=True)]
                 self._job_costs.append(total)
 
     @property
