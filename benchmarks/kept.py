@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.registry import Figure, benchmark
 from benchmarks.stored import SUITES
-from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import FEASIBILITY_SOLVERS, check_feasibility
 from metronome_opt.bench.suites import read_suite
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import restrict
@@ -69,7 +69,7 @@ def fit_solvers(small: bool) -> Iterator[Figure]:
     instances = _instances("kept", small)
     for problem, drop in (("decide", False), ("largest set", True)):
         costs: dict[str, list[int | None]] = {}
-        for name, solver in SOLVERS.items():
+        for name, solver in FEASIBILITY_SOLVERS.items():
             begin = time.perf_counter()
             results = [
                 check_feasibility(each, drop=drop, solver=name, time_limit=_SHORT_S, threads=2)
@@ -78,7 +78,7 @@ def fit_solvers(small: bool) -> Iterator[Figure]:
             costs[name] = [result.cost for result in results]
             proved = sum(result.proved for result in results)
             what = f"{problem}, {name}"
-            if solver.master:
+            if solver.exact:
                 yield Figure(f"{what}: proved", proved, f"of {len(instances)}")
             yield Figure(f"{what}: time", (time.perf_counter() - begin) / len(instances), "s")
         best = [

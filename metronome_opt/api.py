@@ -222,11 +222,11 @@ def allocate(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     """
-    from metronome_opt.allocation.solvers import find_allocation_solver
+    from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
     from metronome_opt.allocation.solving import allocate_jobs, load_allocation
 
     source = find_source(scenario, network)
-    chosen = find_allocation_solver(solver)
+    chosen = find_solver(solver, ALLOCATION_SOLVERS)
     time_limit, watch = find_limits(time_limit, stop)
     check_numbers(time_limit, seed, threads)
     limits = {
@@ -314,7 +314,7 @@ def pareto(
             objectives,
             time_limit=budget.remaining,
             seed=seed,
-            workers=threads,
+            threads=threads,
             cushion_slots=cushion_slots,
             callback=callback,
         )

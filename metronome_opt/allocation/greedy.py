@@ -7,7 +7,7 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
 
@@ -21,9 +21,9 @@ def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     offsets, periods = dict(instance.unshifted), dict[str, int]()
     for part in components(simplify_links(instance).instance):
         if part.links and not part.needs_stretch:
-            search = SolverRun(part, time_limit=None, seed=0, workers=1, parent=budget)
+            search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
             greedy.run(search)
-            found, placed = search.named() or {}, PartialSchedule(part)
+            found, placed = search.offsets_by_job() or {}, PartialSchedule(part)
             for job in sorted(part.jobs, key=lambda job: -job.weight):
                 cost = placed.costs(job.name, job.period) if job.name in found else None
                 if cost is not None and cost[found[job.name]] == 0:

@@ -36,12 +36,11 @@ _WAITING = "jobs wait: the sum of their weights times GPUs is minimised before t
 def load_allocation(solver: Solver) -> None:
     """Load what a solver of allocation uses, which no time limit counts."""
     from metronome_opt.allocation.slots.solve import warm_up_engine
-    from metronome_opt.allocation.solvers import load_backend
     from metronome_opt.solvers.contention import load_kernels
 
     warm_up_engine()
     load_kernels(find_solver("greedy"))
-    load_backend(solver)
+    solver.import_packages()
 
 
 def allocate_jobs(

@@ -228,12 +228,12 @@ def run_solver(
         }
         if event.incumbent != last:
             last = event.incumbent
-            content["offsets"] = run.named()
+            content["offsets"] = run.offsets_by_job()
         send("progress", **content)
 
     send("ready")
     run = SolverRun(
-        instance, time_limit=time_limit_s, seed=seed, workers=workers, callback=on_event
+        instance, time_limit=time_limit_s, seed=seed, threads=workers, callback=on_event
     )
     try:
         function(run)

@@ -12,7 +12,7 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.cli.app import App, Group
 from metronome_opt.errors import InputError, error_context, pluralise, quote
-from metronome_opt.solvers.arguments import MAX_WORKERS
+from metronome_opt.solvers.arguments import MAX_THREADS
 from metronome_opt.solvers.registry import SOLVERS, find_solver
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(
         int | None,
         typer.Option(
             min=1,
-            max=MAX_WORKERS,
+            max=MAX_THREADS,
             help="Threads for each case.",
             show_default="one per core if cases run one by one on this machine, else 1",
         ),

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult
-from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import FEASIBILITY_SOLVERS, check_feasibility
 from metronome_opt.cli import options
 from metronome_opt.files.documents import check_targets
 from metronome_opt.output.tables import plain_table, terminal
@@ -33,7 +33,7 @@ def fit(
             "--drop", help="Drop jobs of the minimum weight, so that the others can be gated."
         ),
     ] = False,
-    solver: Annotated[str, typer.Option(help=f"One of {', '.join(SOLVERS)}.")] = "auto",
+    solver: Annotated[str, typer.Option(help=f"One of {', '.join(FEASIBILITY_SOLVERS)}.")] = "auto",
     time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
     seed: options.Seed = 0,
     threads: options.Threads = None,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Exact = str | int | Fraction
 DEFAULT_TIME_LIMIT = 60.0
-MAX_WORKERS = 256
+MAX_THREADS = 256
 _MAX_DIGITS = 40  # of an exact number
 
 
@@ -45,13 +45,13 @@ class Goal:
     Attributes
     ----------
     objectives
-        One after the other, or, with `prices`, all at once.
-    prices
-        Of a weighted sum of the values of objectives, divided by what `normal` says.
+        One after the other, or, with `coefficients`, all at once.
+    coefficients
+        Coefficients of a weighted sum of the objectives, each divided by its `normal`.
     """
 
     objectives: tuple[str, ...]
-    prices: Mapping[str, Fraction] = field(default_factory=dict)
+    coefficients: Mapping[str, Fraction] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Arguments:
     ----------
     budget
         Its time; the run may end it.
-    workers
+    threads
         Threads of the back end.
     callback
         Receives every new incumbent and bound.
-    start
+    warm_start
         A schedule to begin with.
     goal
         What is minimised, if it is not simulated.
@@ -78,9 +78,9 @@ class Arguments:
     solver: Solver
     budget: Budget
     seed: int = 0
-    workers: int = 1
+    threads: int = 1
     callback: StoppingRule | None = None
-    start: Schedule | None = None
+    warm_start: Schedule | None = None
     goal: Goal = Goal((CONTENTION,))
     cushion_slots: int = 0
 
@@ -137,16 +137,16 @@ def check_instance(instance: object) -> None:
 
 
 def check_numbers(
-    time_limit: float | None, seed: int, workers: int | None, name: str = "threads"
+    time_limit: float | None, seed: int, threads: int | None, name: str = "threads"
 ) -> None:
-    """Refuse values that are no time limit, seed or number of workers, by its name.
+    """Refuse values that are no time limit, seed or number of threads, by its name.
 
     Raises
     ------
     InputError
         With the name, the value and what it must be.
     """
-    for which, number in (("seed", seed), (name, workers)):
+    for which, number in (("seed", seed), (name, threads)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
             raise InputError(f"{which}: must be an integer, got {quote(number)}")
     known = time_limit is None or isinstance(time_limit, Real)
@@ -156,8 +156,8 @@ def check_numbers(
         )
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
-    if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise InputError(f"{name}: must be from 1 to {MAX_WORKERS}, got {workers}")
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise InputError(f"{name}: must be from 1 to {MAX_THREADS}, got {threads}")
 
 
 def exact(place: str, value: Exact) -> Fraction:
@@ -214,20 +214,20 @@ def make_goal(objectives: Sequence[str], weights: Mapping[str, Exact] | None = N
     InputError
         If it makes no sense.
     """
-    prices = {}
+    coefficients = {}
     for name, weight in (weights or {}).items():
         check_names([name], "weights")
-        prices[name] = exact(f"weights.{name}", weight)
-        if prices[name] < 0:
+        coefficients[name] = exact(f"weights.{name}", weight)
+        if coefficients[name] < 0:
             raise InputError(f"weights.{name}: must not be negative, got {quote(str(weight))}")
-    if prices and not any(prices.values()):
+    if coefficients and not any(coefficients.values()):
         raise InputError("weights: all are 0; give a positive one to what matters")
-    if odd := [name for name in (CUSHION, STRETCH) if name in prices]:
+    if odd := [name for name in (CUSHION, STRETCH) if name in coefficients]:
         raise InputError(
             f"weights: {odd[0]} has no place in a sum; give objectives in an order instead"
         )
-    if prices:
-        return Goal(tuple(prices), prices)
+    if coefficients:
+        return Goal(tuple(coefficients), coefficients)
     return Goal(DEFAULT_ORDER if list(objectives) == ["all"] else check_names(objectives))
 
 
@@ -249,7 +249,7 @@ def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
 
 
 def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
-    held = () if goal.prices else goal.objectives[:-1]
+    held = () if goal.coefficients else goal.objectives[:-1]
     if SLOWDOWN in solver.objectives:  # it minimises all there are, those of other packages too
         return True
     return (
@@ -325,7 +325,7 @@ def make_schedule(
     Parameters
     ----------
     offsets, stretch
-        By job name; without stretch where left out.
+        By job name; no stretch where omitted.
     objectives
         As they are stated, that of the bound first.
     proved

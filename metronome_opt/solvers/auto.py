@@ -5,8 +5,8 @@ And branch and bound by itself, which goes the same way with one kind of proof a
 How time is split: first schedules take `local.SHARE` of it at most, each block an equal part. After
 that there are rounds. A round of proof goes to the prover, of all those of all open blocks, that
 has had the minimum effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
-(`elimination`). A round of improvement goes to the block that had fewest. With one worker the two
-take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one worker
+(`elimination`). A round of improvement goes to the block that had fewest. With one thread the two
+take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one thread
 improves for as long as that is promising, and the others prove.
 """
 
@@ -24,7 +24,7 @@ from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 
-_ALONE_SHARE = 0.1  # of the time, at most, for each generation if one worker proves and improves
+_ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
 
 Prover = LinkGroups | Elimination
 
@@ -52,7 +52,7 @@ def _solve_blocks(search: SolverRun, *, only_branch: bool = False) -> None:
 
 
 class _Portfolio:
-    """The workers of a run: of all provers of open blocks, the one with the minimum effort goes on.
+    """The threads of a run: of all provers of open blocks, the one with the minimum effort goes on.
 
     With `only_branch` the only way is branch and bound, and no better schedule is searched for.
     """
@@ -64,7 +64,7 @@ class _Portfolio:
         self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
         self._provers: list[Prover] = []  # those that no thread works with now
         # The maximum share of the time left for one generation, for all blocks together.
-        self._improving = 1.0 if search.workers > 1 else _ALONE_SHARE
+        self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -93,9 +93,9 @@ class _Portfolio:
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
                 self._provers.append(Elimination(run.search))
-        workers = self._search.workers
-        if workers > 1:
-            self._together([self._improve, *[self._prove] * (workers - 1)])
+        threads = self._search.threads
+        if threads > 1:
+            self._together([self._improve, *[self._prove] * (threads - 1)])
             return
         rounds: Iterable[int] = (
             count() if self._search.rounds is None else range(self._search.rounds)
@@ -108,15 +108,15 @@ class _Portfolio:
         self.blocks.join()
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
-        """Do all tasks, as many at a time as there are workers; put blocks together meanwhile."""
-        if self._search.workers == 1:  # independent of the clock: the run is to be repeatable
+        """Do all tasks, as many at a time as there are threads; put blocks together meanwhile."""
+        if self._search.threads == 1:  # independent of the clock: the run is to be repeatable
             for task in tasks:
                 if not self._search.stopped:
                     task()
                     self.blocks.note_progress()
             self.blocks.join()
             return
-        with ThreadPoolExecutor(self._search.workers) as pool:
+        with ThreadPoolExecutor(self._search.threads) as pool:
             try:
                 join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
@@ -146,14 +146,14 @@ class _Portfolio:
         return True
 
     def _improve_one(self) -> bool:
-        """Look for a better schedule of one block; return False if it is not worth it."""
+        """Look for a better schedule of one block; return False if none is promising."""
         if self._only_branch:
             return False
-        worth = [(run, population) for run in self.blocks.open if (population := run.promising)]
-        if self._search.stopped or not worth:
+        promising = [(run, population) for run in self.blocks.open if (population := run.promising)]
+        if self._search.stopped or not promising:
             return False
-        run, population = min(worth, key=lambda each: each[0].improved)
+        run, population = min(promising, key=lambda pair: pair[0].improved)
         run.improved += 1
-        population.set_budget(self._improving / len(worth))
+        population.set_budget(self._improving / len(promising))
         population.step()
         return True

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import math
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +21,12 @@ from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import solve_process
 from metronome_opt.solvers.budget import run_interruptibly
+from metronome_opt.solvers.child import run_child
 from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
 from metronome_opt.solvers.run import SolverRun
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
-
-_PATIENCE = 30  # requests to stop, some 50 ms apart, before the process is killed
 
 
 def solve_cpsat(
@@ -43,7 +41,7 @@ def solve_cpsat(
     Parameters
     ----------
     subsolvers
-        What CP-SAT's workers do, by its own names; what it thinks best if there are none.
+        What CP-SAT's threads do, by its own names; what it thinks best if there are none.
     isolated
         Whether CP-SAT runs in a process of its own.
 
@@ -53,7 +51,7 @@ def solve_cpsat(
         If CP-SAT fails, or says what is not understood.
     """
     parameters: dict[str, Any] = {
-        "num_workers": search.workers,
+        "num_workers": search.threads,
         "random_seed": search.seed % 2**31,
     }
     reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
@@ -74,7 +72,7 @@ def solve_cpsat(
 def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     """Solve a program with HiGHS within the time that is left, reporting to `search`."""
     parameters: dict[str, float] = {
-        "threads": search.workers,
+        "threads": search.threads,
         "random_seed": search.seed % 2**31,
         "mip_rel_gap": 0.0,
     }
@@ -197,8 +195,10 @@ def _run_isolated(
             return
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
         options = {"parameters": parameters, "deadline": deadline}
-        command = [*_child(back_end), file, json.dumps(options)]
-        exit_status, asked = _run_process(search, command, folder, reader.line)
+        command = [*_child(back_end), file]
+        exit_status, asked = run_child(
+            search, command, reader.line, first_line=json.dumps(options), folder=folder
+        )
     if exit_status == solve_process.NOT_INSTALLED and not asked:  # a signal may break the import
         raise missing(*needed)
     if not (reader.ended or asked):
@@ -221,48 +221,3 @@ def _how_it_ended(exit_status: int) -> str:
     name = signal.Signals(-exit_status).name
     # The system kills what takes too much; what is refused memory most often aborts.
     return f"signal {name}{' (out of memory?)' if name in ('SIGKILL', 'SIGABRT') else ''}"
-
-
-def _run_process(
-    search: SolverRun, command: Sequence[str], folder: Path, on_line: Callable[[str], None]
-) -> tuple[int, bool]:
-    """Run a program in a folder until it ends or `search` stops.
-
-    Returns
-    -------
-    tuple
-        Its exit status, and whether it was asked to stop.
-    """
-    process = subprocess.Popen(  # noqa: S603 (the caller names the program)
-        command,
-        cwd=folder,
-        stdin=subprocess.PIPE,  # closed with this process: then the other one ends
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # Ctrl-C in a terminal reaches it once, through us
-    )
-    asked = 0
-
-    def work() -> None:
-        assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
-        for line in process.stdout:
-            on_line(line.rstrip("\n"))
-        process.wait()
-
-    def cancel() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            process.send_signal(signal.SIGINT)
-        elif asked == _PATIENCE:
-            process.kill()
-
-    try:
-        run_interruptibly(search, work, cancel)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    return process.returncode, asked > 0

@@ -29,7 +29,7 @@ class BlockRun:
     Attributes
     ----------
     search
-        Of the block alone.
+        Run of the block.
     improved
         How many generations of local search it was given after the first schedule.
     """
@@ -81,8 +81,8 @@ class Blocks:
         self._fewer_links = simplify_links(whole.instance)
         self._split = split(self._fewer_links.instance)
         self._coarse = [coarsen(block) for block in self._split.blocks]
-        self.runs = [BlockRun(whole.below(block.instance)) for block in self._coarse]
-        offsets = whole.named() or dict(whole.instance.unshifted)
+        self.runs = [BlockRun(whole.subproblem(block.instance)) for block in self._coarse]
+        offsets = whole.offsets_by_job() or dict(whole.instance.unshifted)
         self._steps = 0
         self._at_first = [_at(block, offsets) for block in self._split.blocks]
 
@@ -107,13 +107,13 @@ class Blocks:
     def join(self) -> None:
         """Put the blocks' schedules and bounds together.
 
-        Of a block without a better schedule, that which the whole had at first is taken.
+        A block without a better schedule keeps its part of the first schedule of the whole.
         """
         whole = self._whole
         chosen: list[Offsets] = []
         parts = [run.search for run in self.runs]
         for coarse, part, (offsets, value) in zip(self._coarse, parts, self._at_first, strict=True):
-            named = part.named()
+            named = part.offsets_by_job()
             better = part.incumbent is not None and part.incumbent < value
             chosen.append(coarse.restore(named) if better and named is not None else offsets)
         joined = self._fewer_links.restore(self._split.join(chosen))

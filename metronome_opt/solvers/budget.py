@@ -33,7 +33,7 @@ class Budget:
     parent
         What it is a part of.
     watch
-        The stopping rules of the run; those of the parent if left out.
+        The stopping rules of the run; those of the parent by default.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Budget:
         return None if left is None else int(self._rate * left)
 
     def slices(self, steps: int) -> Iterator[int]:
-        """Cut so many steps into slices; end early when the time is over."""
+        """Cut a number of steps into slices; end early when the time is over."""
         while steps > 0 and not self.stopped:
             part = min(steps, self.slice)
             began, computed = time.perf_counter(), time.thread_time()

@@ -20,12 +20,12 @@ What is ours, where the paper leaves room or the model differs:
   keeps the best that was met; a note says how many did.
 - Among equally good rotations the first that were met are taken, smaller ones first.
 - Links that can carry the peaks of all their jobs at once score 1 whatever one does: no edges.
-  Links alike in capacity, jobs and flows want the same: they are taken as one, where otherwise they
-  would form a cycle.
+  Links equal in capacity, jobs and flows have equal optima: they are taken as one, since they would
+  form a cycle.
 - A fixed job is not rotated, and all others on its links are rotated against it.
 - The score knows no weights, and so the whole method does not.
 - The paper discards placements whose graph has a cycle. Here the placement is given, and an edge
-  that leads to a job which has its offset already is left out.
+  that leads to a job which has its offset already is omitted.
 
 Source: CASSINI, Network-Aware Job Scheduling in Machine Learning Clusters (NSDI 2024, arXiv
 2308.00852).
@@ -52,7 +52,7 @@ _CHUNKS = 200  # per link, at most: not a number of seconds, so that runs can be
 
 
 class _TimeShifts(NamedTuple):
-    """Slots per job, and how many edges would close a cycle and are left out."""
+    """Slots per job, and how many edges would close a cycle and are omitted."""
 
     offsets: Mapping[str, int]
     closing: int
@@ -80,7 +80,7 @@ def run(search: SolverRun) -> None:
 
 
 def shifts_of(instance: Instance, chunks: int) -> _TimeShifts:
-    """Return the time shifts after so many chunks of search on each link, whatever the clock says.
+    """Return the time shifts after some chunks of search on every link, whatever the clock says.
 
     Raises
     ------
@@ -156,7 +156,7 @@ class _Circle:
         return math.lcm(again, *whole)
 
     def go_on(self, nodes: int = 0) -> None:
-        """Search for so many nodes, for a while if left out."""
+        """Search for a number of nodes, for a while by default."""
         try_offsets(self._state, self._rotations, nodes or self._nodes)
 
     @property

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 NEED_FEW_KERNELS = ("unshifted", "random", "greedy", "cassini")
 _UNSHIFTED = "unshifted"
-_MAX_JUDGING = 0.5  # of the time limit
+_MAX_EVALUATION = 0.5  # of the time limit
 _ANY_TIME = 1e-9  # enough for a greedy schedule
 _MANY_LINKS = 1000
-_SAMPLE = 50  # one of so many links
+_SAMPLE = 50  # one link of this number
 
 
 def solve_contention(arguments: Arguments) -> Result:
@@ -46,18 +46,18 @@ def solve_contention(arguments: Arguments) -> Result:
     from metronome_opt.solvers.run import SolverRun  # with compiled kernels: only where it is used
 
     instance, solver, budget = arguments.instance, arguments.solver, arguments.budget
-    start = arguments.start
+    start = arguments.warm_start
     if start is not None and any(start.stretch.values()):
         raise InputError("warm_start: stretches jobs, which this solver does not; name one without")
     seconds = budget.remaining
     if seconds is not None:
-        seconds -= min(_judging_s(instance), _MAX_JUDGING * seconds)
+        seconds -= min(_evaluation_s(instance), _MAX_EVALUATION * seconds)
         seconds = max(seconds, _ANY_TIME if budget.had_time else 0.0)
     search = SolverRun(
         instance,
         time_limit=seconds,
         seed=arguments.seed,
-        workers=arguments.workers,
+        threads=arguments.threads,
         callback=arguments.callback,
         parent=budget,
         name=solver.name,
@@ -112,11 +112,11 @@ def load_kernels(solver: Solver) -> None:
 
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
-    run(SolverRun(warm_up_instance(), time_limit=None, seed=0, workers=1, rounds=1))
+    run(SolverRun(warm_up_instance(), time_limit=None, seed=0, threads=1, rounds=1))
 
 
-def _judging_s(instance: Instance) -> float:
-    """Estimate the seconds that the judge will take, by a sample of the links.
+def _evaluation_s(instance: Instance) -> float:
+    """Estimate the seconds that the evaluation will take, by a sample of the links.
 
     Twice that, since it asks for the cushion of links without contention as well.
     """
@@ -134,7 +134,7 @@ def _result(arguments: Arguments, search: SolverRun) -> Result:
     instance, name = arguments.instance, arguments.solver.name
     if search.best is None:
         search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
-    offsets = search.named() or {}
+    offsets = search.offsets_by_job() or {}
     evaluation = evaluate(instance, offsets)
     stop, notes = search.stop, list(search.notes)
     if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not StopReason.PROVED:

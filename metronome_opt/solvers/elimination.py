@@ -64,7 +64,7 @@ def run(search: SolverRun) -> None:
 def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
     """Search from the incumbent until it is proved, the search is stopped or nothing helps.
 
-    The network is that of the search if left out.
+    The network is that of the search by default.
     """
     elimination = Elimination(search, network)
     while not (search.stopped or elimination.exhausted):
@@ -109,15 +109,15 @@ class Elimination:
             self._give_up(self._sizes, error)
             return
         for max_cells in sizes:
-            self._grow(network, max_cells, nodes)
+            self._expand(network, max_cells, nodes)
         self.effort = sum(attempt.effort for attempt in self._attempts.values())
 
-    def _grow(self, network: CostNetwork, max_cells: int, nodes: int) -> None:
+    def _expand(self, network: CostNetwork, max_cells: int, nodes: int) -> None:
         try:
             if not self.search.stopped and max_cells not in self._attempts:
                 self._attempts[max_cells] = _Attempt(self.search, network, max_cells)
             if not self.search.stopped:
-                self._attempts[max_cells].grow(nodes)
+                self._attempts[max_cells].expand(nodes)
         except MemoryError as error:
             self._give_up((max_cells,), error)
 
@@ -137,7 +137,7 @@ class _Attempt:
 
     def __init__(self, search: SolverRun, network: CostNetwork, max_cells: int) -> None:
         self._search = search
-        self._below = search.below(search.instance)  # its bounds are those of a part only
+        self._below = search.subproblem(search.instance)  # its bounds are those of a part only
         self._path: list[_Branching] = []
         self._scale = network.scale
         self._first_limit = network.limit
@@ -146,7 +146,7 @@ class _Attempt:
         self.effort = _effort(network) + _effort(root)
         self._settle_or_branch(root, tuple(gone))
 
-    def grow(self, nodes: int) -> None:
+    def expand(self, nodes: int) -> None:
         """Go on until the incumbent is proved, the search is stopped or `nodes` nodes further."""
         self._leave_and_bound()  # the incumbent may be another than before
         while nodes > 0 and not self._search.stopped:
@@ -180,7 +180,7 @@ class _Attempt:
 
     def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""
-        if network.slack < 0 or self._search.stopped:
+        if network.headroom < 0 or self._search.stopped:
             return
         if network.solved:
             left = [int(domain[0]) for domain in network.domains]

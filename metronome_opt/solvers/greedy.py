@@ -1,8 +1,8 @@
 """Constructive heuristics: unshifted, random, and the rotation heuristic.
 
-The heuristic, heaviest first, each job to its cheapest offset, is the baseline: what the Kubernetes
-proposal (scheduler-plugins issue 955) does when it scores rotations of a new pod against what runs,
-applied to all jobs at once.
+The heuristic, highest weight first, every job at its cheapest offset, is the baseline: what the
+Kubernetes proposal (scheduler-plugins issue 955) does when it scores rotations of a new pod against
+what runs, applied to all jobs at once.
 """
 
 from __future__ import annotations

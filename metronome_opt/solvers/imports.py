@@ -9,7 +9,8 @@ would be lost. So OR-Tools always comes first.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from metronome_opt.errors import MissingBackendError
@@ -41,6 +42,19 @@ def import_pulp() -> Any:
     except ImportError:
         raise missing("milp needs PuLP", "pulp") from None
     return pulp
+
+
+def import_scipy() -> Any:
+    """Return `scipy.optimize`, which has HiGHS."""
+    return import_module("scipy.optimize")
+
+
+IMPORTS: Mapping[str, Callable[[], Any]] = {
+    "ortools": import_cp_model,
+    "pulp": import_pulp,
+    "scipy": import_scipy,
+}
+"""By the package that a back end comes with."""
 
 
 def missing(what: str, package: str) -> MissingBackendError:

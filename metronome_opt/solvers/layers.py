@@ -19,7 +19,7 @@ class Layer(NamedTuple):
     """Demand on a link of a weight class and those above: members (job, period, rates)."""
 
     number: int
-    price: int
+    coefficient: int
     members: tuple[tuple[int, int, tuple[int, ...]], ...]
     largest: int
 
@@ -27,7 +27,7 @@ class Layer(NamedTuple):
 def layers_of(compiled: CompiledInstance, link: SharedLink) -> list[Layer]:
     """Return the layers of a link; `largest` is by how much one may exceed the capacity."""
     layers = []
-    for number, price in enumerate(link.prices):
+    for number, coefficient in enumerate(link.coefficients):
         members = []
         peak = 0
         for job, flows, class_ in zip(link.jobs, link.flows, link.classes, strict=True):
@@ -36,5 +36,5 @@ def layers_of(compiled: CompiledInstance, link: SharedLink) -> list[Layer]:
                 rates = tuple(flows * (p.rate // compiled.unit) for p in record.phases)
                 members.append((job, record.period, rates))
                 peak += max(rates)
-        layers.append(Layer(number, price, tuple(members), max(0, peak - link.capacity)))
+        layers.append(Layer(number, coefficient, tuple(members), max(0, peak - link.capacity)))
     return layers

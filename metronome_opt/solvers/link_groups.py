@@ -175,7 +175,7 @@ class LinkGroups:
             self._proofs[links] = (search, Proof(search))
         search, proof = self._proofs[links]
         before = proof.nodes
-        done = proof.grow(nodes)
+        done = proof.expand(nodes)
         self.effort += proof.nodes - before
         if done or search.proved:
             del self._proofs[links]
@@ -185,4 +185,4 @@ class LinkGroups:
         """Return a search on some links alone, with an incumbent."""
         if links in self._proofs:
             return self._proofs[links][0]
-        return search_part(self.search, links, self.search.named())
+        return search_part(self.search, links, self.search.offsets_by_job())

@@ -193,7 +193,7 @@ class Population:
                 done += part
 
     def _anneal(self, count: int) -> None:
-        """Make so many members, each from one of the old, which they replace if they are many."""
+        """Make a number of members, each from an old one, which they replace if they are many."""
         starts = [member.offsets for member in self._members[:count]]
         starts += [self._random() for _ in range(count - len(starts))]
         if count > 1:

@@ -34,7 +34,7 @@ from metronome_opt.solvers.run import SolverRun
 
 _SOURCE = "branch-bound"
 _SLICE = 250  # nodes between two reports
-_SHARPNESS = 3.0  # see `kernels.grow`
+_SHARPNESS = 3.0  # see `kernels.branch_bound`
 _FIRST_GAIN = 0.2
 _FIRST_TRIES = 5.0  # nodes that the opinion counts for
 LINK_NODES = 20_000
@@ -89,14 +89,14 @@ class Proof:
         assert self._search.incumbent is not None  # noqa: S101 (the caller's business)
         return int(self._search.incumbent / self._unit)
 
-    def grow(self, max_nodes: int | None = None) -> bool:
+    def expand(self, max_nodes: int | None = None) -> bool:
         """Go on until done, stopped or `max_nodes` nodes further; return whether it is done."""
         target = math.inf if max_nodes is None else self.nodes + max_nodes
         while self.nodes < target and not (self.done or self._search.stopped):
-            self._grow_slice()
+            self._expand_slice()
         return self.done
 
-    def _grow_slice(self) -> None:
+    def _expand_slice(self) -> None:
         """Expand some nodes and report what they bring."""
         search, tree = self._search, self._tree_search.tree
         set_cutoff(tree, self._value)
@@ -142,7 +142,7 @@ def search_part(
     search: SolverRun, links: Collection[str], start: Offsets | None = None
 ) -> SolverRun:
     """Return a search on some links alone, with an incumbent, perhaps that of the whole."""
-    part = search.below(restrict(search.instance, links))
+    part = search.subproblem(restrict(search.instance, links))
     greedy.run(part)
     if start is not None:
         part.offer([start[job.name] for job in part.instance.jobs], "the whole")
@@ -154,5 +154,5 @@ def link_bound(search: SolverRun, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
     alone = search_part(search, [link])
     with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
-        Proof(alone).grow(LINK_NODES)
+        Proof(alone).expand(LINK_NODES)
     return alone.bound or Fraction(0)

@@ -10,7 +10,7 @@ It is then known by that name here, to `solve`, on the command line and in bench
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from importlib.util import module_from_spec, spec_from_file_location
@@ -76,6 +76,19 @@ class Solver:
         function: SolverFunction = point.load() if self.is_own else load_plugin(point, "solver")
         return function
 
+    def import_packages(self) -> None:
+        """Import the packages that it needs, which no time limit counts.
+
+        Raises
+        ------
+        MissingBackendError
+            If one of them is not installed.
+        """
+        from metronome_opt.solvers.imports import IMPORTS
+
+        for package in self.packages:
+            IMPORTS[package]()
+
     @property
     def is_own(self) -> bool:
         """True for a solver of this package, not a plug-in or a function."""
@@ -97,7 +110,12 @@ _OWN = (
     ),
     _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),
     _own("random", "one random offset per job", "greedy:draw", holds=()),
-    _own("greedy", "heaviest first, each job to its cheapest offset", "greedy:run", seeded=False),
+    _own(
+        "greedy",
+        "highest weight first, every job at its cheapest offset",
+        "greedy:run",
+        seeded=False,
+    ),
     _own(
         "cassini",
         "best rotations of each link in 5-degree steps, joined breadth-first; knows no weights",
@@ -132,10 +150,10 @@ _OWN = (
 def _all() -> dict[str, Solver]:
     """Return the solvers by name; a plug-in does not take the name of a solver of ours."""
     known = {solver.name: solver for solver in _OWN}
-    for each in plugins(GROUP).values():
-        packages = (each.dist.name,) if each.dist else ()
-        plug_in = _custom(each.name, each.value, f"plug-in, {each.value}", packages)
-        known.setdefault(each.name, plug_in)
+    for point in plugins(GROUP).values():
+        packages = (point.dist.name,) if point.dist else ()
+        plug_in = _custom(point.name, point.value, f"plug-in, {point.value}", packages)
+        known.setdefault(point.name, plug_in)
     return known
 
 
@@ -151,8 +169,15 @@ def _custom(
 SOLVERS = _all()
 
 
-def find_solver(solver: str | SolverFunction | Solver) -> Solver:
+def find_solver(
+    solver: str | SolverFunction | Solver, known: Mapping[str, Solver] = SOLVERS
+) -> Solver:
     """Return a solver by name or by ``file.py:function``, or made of a function of one `SolverRun`.
+
+    Parameters
+    ----------
+    known
+        The solvers of a problem; functions and files are solvers of contention.
 
     Raises
     ------
@@ -163,12 +188,12 @@ def find_solver(solver: str | SolverFunction | Solver) -> Solver:
         return solver
     if callable(solver):
         return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
-    if ".py:" in solver:
+    if known is SOLVERS and ".py:" in solver:
         _load_from_file(solver)
         return _custom(solver, str(Path(solver).resolve()))
-    if solver not in SOLVERS:
-        raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
-    return SOLVERS[solver]
+    if solver not in known:
+        raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(known)}")
+    return known[solver]
 
 
 def _load_from_file(name: str) -> SolverFunction:

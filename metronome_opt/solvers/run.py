@@ -29,7 +29,7 @@ class SolverRun(Budget):
     """One run of a solver on an instance.
 
     A solver of your own needs `instance`, `offer`, `raise_bound`, `stopped`, `remaining`, `seed`,
-    `workers` and perhaps `best`, `incumbent`, `bound` and `notes`.
+    `threads` and perhaps `best`, `incumbent`, `bound` and `notes`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class SolverRun(Budget):
         The problem.
     time_limit
         Seconds from now on, model building included; None for no limit.
-    seed, workers
+    seed, threads
         For the solver's random choices, for its threads.
     callback
         Receives every new incumbent and bound, perhaps from a thread of the back end; returns True
@@ -45,7 +45,7 @@ class SolverRun(Budget):
     parent
         What this is a part of; it stops when that does.
     rounds
-        Maximum number of rounds of proofs and improvements of `auto` with one worker; 0
+        Maximum number of rounds of proofs and improvements of `auto` with one thread; 0
         for good schedules without proofs, None for as many as there is time for. Without a time
         limit the result does not depend on the clock.
 
@@ -65,7 +65,7 @@ class SolverRun(Budget):
         *,
         time_limit: float | None,
         seed: int,
-        workers: int,
+        threads: int,
         callback: StoppingRule | None = None,
         parent: Budget | None = None,
         rounds: int | None = None,
@@ -80,7 +80,7 @@ class SolverRun(Budget):
         self._had_no_time = time_limit == 0
         self.instance = instance
         self.seed = seed
-        self.workers = workers
+        self.threads = threads
         self.rounds = rounds
         self.best: tuple[int, ...] | None = None
         self.incumbent: Fraction | None = None
@@ -128,17 +128,17 @@ class SolverRun(Budget):
 
     # ---------------------------------------------------------------- parts
 
-    def below(self, instance: Instance) -> SolverRun:
+    def subproblem(self, instance: Instance) -> SolverRun:
         """Return a search on a part of the problem, within the time that is left to this one."""
         return SolverRun(
             instance,
             time_limit=self.remaining,
             seed=self.seed,
-            workers=self.workers,
+            threads=self.threads,
             parent=self,
         )
 
-    def named(self) -> dict[str, int] | None:
+    def offsets_by_job(self) -> dict[str, int] | None:
         """Return the best offsets by job name, None if there are none."""
         if self.best is None:
             return None
@@ -159,7 +159,7 @@ class SolverRun(Budget):
             Slots from 0 to the period less 1, in the order of the instance's jobs; of a job with a
             fixed offset that one.
         source
-            The method that found it; the solver itself if left out.
+            The method that found it; the solver itself by default.
 
         Raises
         ------
@@ -252,7 +252,7 @@ def load_bound(compiled: CompiledInstance, link: SharedLink) -> Fraction:
     ]
     means = [(job.weight, Fraction(flows * job.volume, job.period)) for job, flows in users]
     total = Fraction(0)
-    for weight, price in zip(link.weights, link.prices, strict=True):
+    for weight, coefficient in zip(link.weights, link.coefficients, strict=True):
         demand = sum(mean for other, mean in means if other >= weight)
-        total += price * max(Fraction(0), demand - link.capacity * compiled.unit)
+        total += coefficient * max(Fraction(0), demand - link.capacity * compiled.unit)
     return total

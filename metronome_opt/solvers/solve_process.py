@@ -1,10 +1,10 @@
-"""A back end as a program: ``python solve_process.py cpsat|highs MODEL OPTIONS``.
+"""A back end as a program: ``python solve_process.py cpsat|highs MODEL``.
 
 A process of its own, so that what goes wrong inside a back end ends this one alone; and because
 OR-Tools and highspy both bring a shared library called libhighs, of different versions: whichever
 is imported second in one process fails to load.
 
-`MODEL` is a file that the back end reads. `OPTIONS` is a JSON object: `parameters` by their native
+`MODEL` is a file that the back end reads. One line of JSON is read: `parameters` by their native
 names, and `deadline`, a reading of the monotonic clock, so that starting counts. SIGINT stops it.
 
 Prints one JSON object a line: ``{"solution": {variable: value}}`` without zeros, ``{"bound": b}``
@@ -48,8 +48,8 @@ _turn = threading.Lock()  # bounds and solutions come from different threads
 
 def main(arguments: list[str]) -> int:
     """Solve a file; return the exit status."""
-    back_end, path, text = arguments
-    options = json.loads(text)
+    back_end, path = arguments
+    options = json.loads(sys.stdin.readline())
     threading.Thread(target=end_with_parent, daemon=True).start()
     solve: Callable[[str, dict[str, Any]], None] = {"cpsat": _cpsat, "highs": _highs}[back_end]
     try:

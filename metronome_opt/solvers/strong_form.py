@@ -2,7 +2,7 @@
 
 In a block, links' own optima, tables and elimination cut the offsets down (see `network`), then the
 back end looks for a schedule that is better than the incumbent or proves that there is none. Of
-CP-SAT's workers, `max_lp` proved what was proved at all on blocks of a dozen jobs, and
+CP-SAT's threads, `max_lp` proved what was proved at all on blocks of a dozen jobs, and
 `lb_tree_search` had the best bounds on others. Integer offsets with order literals in place of one
 Boolean per offset, and the differences of two jobs' offsets as variables, gave no better bounds.
 """
@@ -27,7 +27,7 @@ from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.run import SolverRun
 
-_WORKERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
+_SUBSOLVERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
 _PREPARING = 4  # of as many parts of the time of a block one, at most, goes into cutting down
 _MAX_CELLS = 2**22  # of a table, to cut offsets down with
@@ -61,7 +61,7 @@ def _run_strong(
 def _solve_strong_cpsat(part: SolverRun, program: CpsatProgram) -> None:
     program.hint(rotated_incumbent(part))
     large = len(program.model.proto.variables) > _SMALL
-    solve_cpsat(part, program, _WORKERS, isolated=large)
+    solve_cpsat(part, program, _SUBSOLVERS, isolated=large)
 
 
 run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=_solve_strong_cpsat)
@@ -74,7 +74,7 @@ def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
     Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
     search then knows.
     """
-    share = part.below(part.instance)
+    share = part.subproblem(part.instance)
     share.limit_to(part.remaining, _PREPARING)
     if part.best is not None:
         share.offer(part.best, part.found_by)
@@ -87,7 +87,7 @@ def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
 
 
 class _Row(NamedTuple):
-    """``e >= sum of rate * on - room``, with the largest value of e and its price.
+    """``e >= sum of rate * on - room``, with the largest value of e and its coefficient.
 
     Terms are (rate, index of jobs and offsets); the room, beside what is on anyway, may be
     negative.
@@ -96,7 +96,7 @@ class _Row(NamedTuple):
     terms: _Terms
     room: int
     largest: int
-    price: int
+    coefficient: int
 
 
 class StrongForm:
@@ -117,7 +117,7 @@ class StrongForm:
     gone
         The jobs that were eliminated.
     search
-        Of the same instance; building gives up when it is stopped, see `complete`.
+        Run of the same instance; building gives up when it is stopped, see `complete`.
 
     Attributes
     ----------
@@ -166,16 +166,16 @@ class StrongForm:
             alone = len(variables) == 1
             name = f"z_{number}"
             on.append(variables[0] if alone else program.any_of(variables, name, f"on_{number}"))
-        slack = self._network.slack
+        headroom = self._network.headroom
         costs = []
         for number, (cost, rows) in enumerate(self.parts):
-            total = program.variable(f"cost_{number}", 0, slack)
+            total = program.variable(f"cost_{number}", 0, headroom)
             if rows is None:
                 self._state_cells(program, total, cost, number)
             else:
                 self._state_slots(program, total, cost, rows, number, on)
             costs.append((total, 1))
-        program.add(costs, "<=", slack, "better")
+        program.add(costs, "<=", headroom, "better")
         program.minimise(costs)
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
@@ -192,7 +192,7 @@ class StrongForm:
         for cost in self._network.costs:
             if cost.link is not None and not self._has_few_cells(cost):
                 link = self._compiled.links[cost.link]
-                entries += link.hyperperiod * sum(len(link.prices) - k for k in link.classes)
+                entries += link.hyperperiod * sum(len(link.coefficients) - k for k in link.classes)
         if entries > MAX_ENTRIES:
             raise ModelTooLargeError(
                 f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
@@ -202,7 +202,7 @@ class StrongForm:
     def _has_few_cells(self, cost: Cost) -> bool:
         if cost.excess is None:
             return False
-        return int(np.count_nonzero(cost.excess <= self._network.slack)) <= _FEW_CELLS
+        return int(np.count_nonzero(cost.excess <= self._network.headroom)) <= _FEW_CELLS
 
     def _rows(self, cost: Cost) -> Iterator[_Row]:
         """Yield the rows of a link, those of equal terms and room as one."""
@@ -210,12 +210,12 @@ class StrongForm:
         link: SharedLink = self._compiled.links[cost.link]
         merged: dict[tuple[_Terms, int], int] = defaultdict(int)
         for layer in layers_of(self._compiled, link):
-            for slot in range(link.hyperperiod if layer.price else 0):
-                merged[self._terms(layer.members, link.capacity, slot)] += layer.price
-        for (terms, room), price in merged.items():
+            for slot in range(link.hyperperiod if layer.coefficient else 0):
+                merged[self._terms(layer.members, link.capacity, slot)] += layer.coefficient
+        for (terms, room), coefficient in merged.items():
             largest = self._peak(terms) - room
             if largest > 0:
-                units = price * self._compiled.unit / (link.hyperperiod * self.scale)
+                units = coefficient * self._compiled.unit / (link.hyperperiod * self.scale)
                 yield _Row(terms, room, largest, int(units))
 
     def _terms(
@@ -255,7 +255,7 @@ class StrongForm:
     def _state_cells(self, program: Program, total: Any, cost: Cost, number: int) -> None:
         """State a cost cell by cell; the choice of offsets makes that of the cell."""
         assert cost.excess is not None  # noqa: S101 (it has few cells)
-        places = np.argwhere(cost.excess <= self._network.slack)
+        places = np.argwhere(cost.excess <= self._network.headroom)
         cells = [program.flag(f"t_{number}_{place}") for place in range(len(places))]
         program.one_of(cells, f"cell_{number}")
         for axis, job in enumerate(cost.scope):
@@ -284,12 +284,12 @@ class StrongForm:
             excess = program.variable(f"e_{number}_{place}", max(0, -row.room), row.largest)
             terms = [(on[index], rate) for rate, index in row.terms]
             program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
-            excesses.append((excess, row.price))
+            excesses.append((excess, row.coefficient))
         program.add([*excesses, (total, -1)], "<=", cost.low, f"cost_of_{number}")
         if cost.excess is None or len(cost.scope) < 2:
             return
         for job in cost.scope:
-            minimum = np.minimum(cost.minimum([job]), self._network.slack)
+            minimum = np.minimum(cost.minimum([job]), self._network.headroom)
             if job in program.choices and minimum.any():
                 pairs = zip(self._network.domains[job], minimum, strict=True)
                 marginal = [(program.choices[job][int(o)], int(e)) for o, e in pairs if e]

@@ -19,7 +19,7 @@ def searching(
     seed: int = 0,
 ) -> SolverRun:
     """Return a search that starts from a schedule, the greedy one by default."""
-    search = SolverRun(instance, time_limit=time_limit, seed=seed, workers=1)
+    search = SolverRun(instance, time_limit=time_limit, seed=seed, threads=1)
     if offsets is None:
         greedy.run(search)
     else:
@@ -30,7 +30,7 @@ def searching(
 def check_proved(search: SolverRun, best: Fraction) -> None:
     """Check that the optimum is proved, and that values and bounds are monotone."""
     assert search.incumbent == search.bound == best
-    named = search.named()
+    named = search.offsets_by_job()
     assert named is not None
     assert evaluate(search.instance, named).contention == best
     values = [event.incumbent or Fraction(0) for event in search.trajectory]

@@ -45,8 +45,8 @@ def test_run_of_one_worker_is_repeatable(name: str) -> None:
 
 
 def after(rounds: int, instance: Instance) -> tuple[object, ...]:
-    """Return what so many rounds of one worker come to."""
-    search = SolverRun(instance, time_limit=None, seed=3, workers=1, rounds=rounds)
+    """Return what so many rounds of one thread come to."""
+    search = SolverRun(instance, time_limit=None, seed=3, threads=1, rounds=rounds)
     auto.run(search)
     events = [(event.incumbent, event.bound, event.source) for event in search.trajectory]
     return search.incumbent, search.best, search.bound, events, search.notes
@@ -65,21 +65,21 @@ def test_rounds_do_not_depend_on_clock(rounds: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("where", "workers"), [("proof", 1), ("proof", 3), ("search", 2)])
+@pytest.mark.parametrize(("where", "threads"), [("proof", 1), ("proof", 3), ("search", 2)])
 def test_exception_in_thread_ends_run(
-    where: str, workers: int, monkeypatch: pytest.MonkeyPatch
+    where: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others would go on for as long as there is time."""
     with monkeypatch.context() as patch:
         _let_fail(where, SolverError("it fell over"), patch)
-        result = solve(TOUGH, time_limit=100, threads=workers)
+        result = solve(TOUGH, time_limit=100, threads=threads)
     assert result.stop_reason is StopReason.FINISHED
     assert result.status is Status.FEASIBLE
     assert verify_schedule(TOUGH, result.schedule) == ()
     assert any("it fell over" in note for note in result.notes)
     _let_fail(where, ZeroDivisionError("a mistake"), monkeypatch)
     with pytest.raises(ZeroDivisionError, match="a mistake"):
-        solve(TOUGH, time_limit=100, threads=workers)
+        solve(TOUGH, time_limit=100, threads=threads)
 
 
 def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,8 @@ def _let_fail(where: str, fault: Exception, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_short_limit_gives_valid_schedule_of_many_jobs() -> None:
     instance = read_instance(SUITES / "fabric" / "fabric-256-tune-0.json")
-    for workers in (1, 2):
-        result = solve(instance, time_limit=0.1, threads=workers)
+    for threads in (1, 2):
+        result = solve(instance, time_limit=0.1, threads=threads)
         assert verify_schedule(instance, result.schedule) == ()
         assert (result.status is Status.OPTIMAL) == (result.bound == result.value)
         assert result.bound is None or result.bound <= evaluation_of(result).contention

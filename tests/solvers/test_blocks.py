@@ -27,7 +27,7 @@ SPREAD = crowded(min_jobs=4, max_jobs=7, max_links=6, most_schedules=20_000)
 @given(SPREAD)
 @examples(20)
 def test_schedules_of_blocks_join(instance: Instance) -> None:
-    whole = SolverRun(instance, time_limit=None, seed=0, workers=1)
+    whole = SolverRun(instance, time_limit=None, seed=0, threads=1)
     blocks = Blocks(whole)
     minimum = [
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
@@ -42,7 +42,7 @@ def test_schedules_of_blocks_join(instance: Instance) -> None:
         minimum[number] = min(minimum[number], part.incumbent)
     blocks.join()
     assert whole.incumbent == sum(minimum, Fraction(0))
-    named = whole.named()
+    named = whole.offsets_by_job()
     assert named is not None
     assert evaluate(instance, named).contention == whole.incumbent
     assert all(named[job.name] == job.fixed_offset for job in instance.jobs if job.fixed_offset)
@@ -52,7 +52,7 @@ def test_schedules_of_blocks_join(instance: Instance) -> None:
 @examples(15)
 def test_bounds_of_blocks_add_up(instance: Instance) -> None:
     best = optimum(instance)
-    whole = SolverRun(instance, time_limit=None, seed=0, workers=1)
+    whole = SolverRun(instance, time_limit=None, seed=0, threads=1)
     blocks = Blocks(whole)
     for run in blocks.runs:
         blocks.start(run, share=1.0)
@@ -71,8 +71,8 @@ def test_bounds_of_blocks_add_up(instance: Instance) -> None:
 @examples(15)
 def test_workers_prove_same_optimum(instance: Instance) -> None:
     best = optimum(instance)
-    for solver, workers in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
-        result = solve(instance, solver, time_limit=None, threads=workers)
+    for solver, threads in (("auto", 1), ("auto", 2), ("auto", 3), ("branch-bound", 1)):
+        result = solve(instance, solver, time_limit=None, threads=threads)
         assert result.value == result.bound == best
         assert result.stop_reason is StopReason.PROVED
         assert verify_schedule(instance, result.schedule) == ()

@@ -88,7 +88,7 @@ def test_elimination_keeps_optimum(drawn: Drawn, small: int, max_cells: int) -> 
         network, gone = eliminate(search, build(search), max_cells, max_cells)
     assert network.bound <= best
     assert search.bound is None or search.bound <= best
-    if network.slack < 0:
+    if network.headroom < 0:
         assert search.incumbent == best
     elif network.solved:
         left = [int(domain[0]) for domain in network.domains]
@@ -130,7 +130,7 @@ def test_conditioned_costs_are_lower_bounds(drawn: Drawn, data: st.DataObject) -
         known_units += cost.minimum(cost.scope).reshape(shape) if cost.is_known else 0
     true = judged(network)
     assert (np.minimum(known_units, network.limit + 1) <= true).all()
-    if all(size == 1 for size in known.sizes) and known.slack >= 0:
+    if all(size == 1 for size in known.sizes) and known.headroom >= 0:
         assert known.floor == int(true.min())  # all decided: nothing is left open
 
 

@@ -96,7 +96,7 @@ def test_back_ends_load_in_any_order() -> None:
 from tests.builders import hard_instance
 from metronome_opt import solve
 for name in ("milp", "cpsat"):
-    print(solve(hard_instance(2, 2), name, time_limit=30, workers=1).status)
+    print(solve(hard_instance(2, 2), name, time_limit=30, threads=1).status)
 """
     run = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert run.stdout.split() == ["optimal"] * 2, run.stderr

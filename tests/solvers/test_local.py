@@ -24,7 +24,7 @@ VARIED = instances(max_jobs=5, max_links=3, weights=(0, 1, 2, 4))
 
 
 def search_of(instance: Instance, *, time_limit: float | None = None, seed: int = 0) -> SolverRun:
-    return SolverRun(instance, time_limit=time_limit, seed=seed, workers=1)
+    return SolverRun(instance, time_limit=time_limit, seed=seed, threads=1)
 
 
 @given(VARIED, st.integers(0, 9))
@@ -53,7 +53,7 @@ def test_local_search_ends_in_time(jobs: int, time_limit: float) -> None:
     local.run(search)
     assert time.perf_counter() - began < time_limit + 20  # generous: the machine may be busy
     assert jobs == 6 or search.stop is StopReason.TIME_LIMIT
-    named = search.named()
+    named = search.offsets_by_job()
     assert named is not None
     assert evaluate(instance, named).contention == search.incumbent
 

@@ -34,7 +34,7 @@ CASES = crowded(max_jobs=5, max_links=4, most_schedules=3000)
 def test_proof_finds_optimum(case: tuple[Instance, dict[str, int]]) -> None:
     instance, offsets = case
     search = searching(instance, offsets)
-    Proof(search).grow()
+    Proof(search).expand()
     check_proved(search, optimum(instance))
 
 
@@ -47,7 +47,7 @@ def test_proof_keeps_one_of_few_optima(seed: int, by_contacts: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if by_contacts:
             patch.setattr(module, "_SHARPNESS", 0.1)
-        Proof(search).grow()
+        Proof(search).expand()
     check_proved(search, optimum(instance))
 
 
@@ -65,7 +65,7 @@ def test_proof_with_interchangeable_jobs(
     with pytest.MonkeyPatch.context() as patch:
         if by_contacts:
             patch.setattr(module, "_SHARPNESS", 0.1)
-        Proof(search).grow()
+        Proof(search).expand()
     check_proved(search, optimum(instance))
 
 
@@ -160,8 +160,8 @@ def test_clock_is_checked_however_long_nodes_take(monkeypatch: pytest.MonkeyPatc
         while time.thread_time() < until:
             pass
 
-    monkeypatch.setattr(module, "grow", slowly)
+    monkeypatch.setattr(module, "expand_tree", slowly)
     search = searching(HARD, time_limit=0.3)
-    Proof(search).grow()
+    Proof(search).expand()
     assert search.stopped
     assert max(asked) < 10

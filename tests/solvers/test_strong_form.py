@@ -82,8 +82,8 @@ def check_model(
     """Solve a model; the incumbent ends as the optimum, proved."""
     search, network, gone, cells = drawn
     left = [cost.excess for cost in network.costs if cost.link is None and cost.excess is not None]
-    too_many = any(np.count_nonzero(excess <= network.slack) > cells for excess in left)
-    assume(not (search.proved or network.slack < 0 or too_many))
+    too_many = any(np.count_nonzero(excess <= network.headroom) > cells for excess in left)
+    assume(not (search.proved or network.headroom < 0 or too_many))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strong_form, "_FEW_CELLS", cells)
         form = StrongForm(network, gone, search)

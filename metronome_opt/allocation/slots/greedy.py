@@ -15,7 +15,8 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     shorten_periods,
 )
 from metronome_opt.problem.instance import Instance, Job, Phase
-from metronome_opt.solvers.kernels.burst_costs import add_windows, roomiest_offset
+from metronome_opt.solvers.demand import slot_rates
+from metronome_opt.solvers.kernels.burst_costs import add_windows, middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.presolve.extend import extend_bursts
 
@@ -89,10 +90,7 @@ class PartialSchedule:
     def _add(self, name: str, sign: int) -> None:
         """Add the demand of a job, or with a sign of -1 take it away."""
         period, offset = self.kept[name]
-        rates = np.zeros(period, dtype=np.int64)
-        for phase in self._extended(name, period):
-            rates[phase.start : phase.end] = phase.rate
-        rates = sign * np.roll(rates, offset)
+        rates = sign * slot_rates(self._extended(name, period), period, offset)
         for link, flows in self.instance.job(name).links.items():
             self._demand[link].reshape(-1, period)[:] += flows * rates
 
@@ -127,6 +125,8 @@ def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> di
     for job in sorted(instance.jobs, key=key):
         cost = None if problem.budget.stopped else placed.costs(job.name, job.period)
         if cost is not None:
-            placed.put(job.name, job.period, int(roomiest_offset(cost, job.ready % len(cost))[0]))
+            placed.put(
+                job.name, job.period, int(middle_of_longest_run(cost, job.ready % len(cost))[0])
+            )
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
     return restore_offsets(problem.instance, offsets)

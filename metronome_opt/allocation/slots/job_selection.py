@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from metronome_opt.allocation.slots.feasibility import (
     FeasibilityTest,
@@ -29,8 +30,8 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     load,
 )
 from metronome_opt.allocation.slots.greedy import fit_greedily
-from metronome_opt.allocation.slots.milp import Row, import_milp, minimise
-from metronome_opt.errors import InputError, SolverError, quote
+from metronome_opt.allocation.slots.milp import Row, minimise
+from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
@@ -42,6 +43,7 @@ from metronome_opt.solvers.arguments import (
 )
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.imports import import_cp_model, run_cpsat
+from metronome_opt.solvers.registry import Solver, find_solver
 
 _LARGEST_LOAD = 2**32  # of a link; many jobs add to it
 
@@ -205,24 +207,16 @@ def select_gated_jobs(
     return FeasibilityResult(best, cost, min(bound, cost), tuple(refutations))
 
 
-@dataclass(frozen=True)
-class FeasibilitySolver:
-    """A solver of feasibility problems.
-
-    Attributes
-    ----------
-    summary
-        One line for help texts.
-    master
-        Proposes the jobs to drop; None if the solver proves nothing.
-    load
-        Function that imports its back end.
-    """
-
-    name: str
-    summary: str
-    master: type[CpsatMaster | MilpMaster] | None = None
-    load: Callable[[], object] = object
+FEASIBILITY_SOLVERS = {
+    name: Solver(name, summary, f"{__name__}:{proposer}", packages, exact=bool(packages))
+    for name, summary, proposer, packages in (
+        ("auto", "as cpsat", "CpsatMaster", ("ortools",)),
+        ("cpsat", "CP-SAT chooses, searches refute", "CpsatMaster", ("ortools",)),
+        ("milp", "HiGHS chooses, searches refute", "MilpMaster", ("scipy",)),
+        ("greedy", "highest weight first, each where it fits", "fit_greedily", ()),
+    )
+}
+"""Exact ones are classes that propose gated jobs."""
 
 
 def check_feasibility(
@@ -242,7 +236,7 @@ def check_feasibility(
     drop
         Whether jobs may be dropped, at the cost of their weight.
     solver
-        A name of `SOLVERS`; a heuristic finds offsets or nothing.
+        A name of `FEASIBILITY_SOLVERS`; a heuristic finds offsets or nothing.
     time_limit
         Seconds; None for no limit. What is found by then is returned, at Ctrl-C as well.
     seed
@@ -263,10 +257,8 @@ def check_feasibility(
     InputError
         If an argument makes no sense.
     """
-    if solver not in SOLVERS:
-        raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(SOLVERS)}")
-    chosen = SOLVERS[solver]
-    chosen.load()
+    chosen = find_solver(solver, FEASIBILITY_SOLVERS)
+    chosen.import_packages()
     _load_kernels()
     check_instance(instance)
     check_numbers(time_limit, seed, threads)
@@ -277,7 +269,7 @@ def check_feasibility(
     cores = threads or os.cpu_count() or 1
     problem = FeasibilityProblem(instance, cushion_slots, Budget(time_limit), seed, cores)
     with interrupt_stops(problem.budget):
-        if chosen.master is None:
+        if not chosen.exact:
             offsets = fit_greedily(problem)
             everything = len(offsets) == len(periods)
             fit = (
@@ -286,7 +278,8 @@ def check_feasibility(
                 else FeasibilityResult()
             )
         else:
-            fit = select_gated_jobs(problem, chosen.master) if drop else _decide(problem, periods)
+            master: Any = chosen.load()
+            fit = select_gated_jobs(problem, master) if drop else _decide(problem, periods)
         return replace(fit, stop=problem.budget.stop)
 
 
@@ -310,12 +303,3 @@ def _load_kernels() -> None:
     problem = FeasibilityProblem(warm_up_instance())
     fit_greedily(problem)
     FeasibilityTest(problem, quick=True).decide(dict.fromkeys("abc", 8))
-
-
-_ALL = (
-    FeasibilitySolver("auto", "as cpsat", CpsatMaster, import_cp_model),
-    FeasibilitySolver("cpsat", "CP-SAT chooses, searches refute", CpsatMaster, import_cp_model),
-    FeasibilitySolver("milp", "HiGHS chooses, searches refute", MilpMaster, import_milp),
-    FeasibilitySolver("greedy", "highest weight first, each where it fits"),
-)
-SOLVERS = {solver.name: solver for solver in _ALL}

@@ -17,7 +17,7 @@ from metronome_opt.allocation.slots.periods import CUSHION_SLOTS, HyperperiodTes
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance, Job
-from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
+from metronome_opt.solvers.kernels.burst_costs import middle_of_longest_run
 
 _MIN_GAIN = 5e-4  # for which a job is gated or in a higher class, or stays so
 _STRETCHES = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 80, 100)  # in % of a period
@@ -92,7 +92,7 @@ class OtherSlots:
         for period in _periods(job, theirs, self.longest[job.name]):
             cost, periods = placed.costs(job.name, period), {**others, job.name: period}
             if cost is not None and self.hyperperiods_fit(periods):
-                offset = int(roomiest_offset(cost, job.unshifted)[0])
+                offset = int(middle_of_longest_run(cost, job.unshifted)[0])
                 yield Plan({**plan.offsets, job.name: offset}, periods, plan.classes)
 
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +22,12 @@ import numpy as np
 
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
+from metronome_opt.solvers.child import run_child
+from metronome_opt.solvers.imports import import_scipy
 from metronome_opt.solvers.solve_process import end_with_parent
 
 _ROOT = Path(__file__).parents[3]  # of the package
+_PROGRAM = f"import sys; sys.path.append(sys.argv[1]); from {__name__} import main; main()"
 _OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 
 
@@ -35,11 +36,6 @@ class Row(NamedTuple):
 
     terms: tuple[tuple[int, int], ...]
     most: int
-
-
-def import_milp() -> Any:
-    """Return `scipy.optimize`, which has HiGHS."""
-    return import_module("scipy.optimize")
 
 
 def minimise(
@@ -55,7 +51,7 @@ def minimise(
     """
     if budget.stopped:
         return False, None, 0.0
-    optimize = import_milp()
+    optimize = import_scipy()
     options: dict[str, Any] = {"mip_rel_gap": 0.0}
     if budget.remaining is not None:  # the rest is for telling what was found
         options["time_limit"] = 0.9 * budget.remaining
@@ -103,32 +99,10 @@ def minimise_in_process(
     if budget.stopped:
         return False, None, 0.0
     deadline = None if budget.remaining is None else time.monotonic() + budget.remaining
-    task = json.dumps({"deadline": deadline, "costs": costs, "rows": rows})
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    process = subprocess.Popen(  # noqa: S603 (this module)
-        [sys.executable, "-P", "-m", __name__],
-        stdin=subprocess.PIPE,  # open until the end: without this process the other one ends
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,  # Ctrl-C in a terminal does not reach it
-    )
-
-    def work() -> list[str]:
-        assert process.stdin is not None  # noqa: S101 (pipes were asked for)
-        assert process.stdout is not None  # noqa: S101
-        process.stdin.write(task + "\n")
-        process.stdin.flush()
-        return process.stdout.read().splitlines()
-
-    try:
-        lines = run_interruptibly(budget, work, process.kill)
-    except BrokenPipeError:
-        lines = []
-    finally:
-        process.kill()
-        process.communicate()
+    problem = json.dumps({"deadline": deadline, "costs": costs, "rows": rows})
+    lines: list[str] = []
+    command = [sys.executable, "-P", "-c", _PROGRAM, str(_ROOT)]
+    run_child(budget, command, lines.append, first_line=problem, max_requests=1)
     try:
         is_optimal, chosen, bound = json.loads((lines or [""])[-1])
     except ValueError:
@@ -138,7 +112,8 @@ def minimise_in_process(
     return is_optimal, chosen, bound
 
 
-def _main() -> None:
+def main() -> None:
+    """Read a problem, minimise, print the answer."""
     task = json.loads(sys.stdin.readline())
     threading.Thread(target=end_with_parent, daemon=True).start()
     deadline = task["deadline"]
@@ -147,7 +122,3 @@ def _main() -> None:
     sys.stdout.write(json.dumps(minimise(budget, task["costs"], rows)) + "\n")
     sys.stdout.flush()
     os._exit(0)  # whatever HiGHS still does
-
-
-if __name__ == "__main__":
-    _main()

@@ -163,11 +163,11 @@ class _DepthFirst:
                 for index in range(len(self.jobs)):
                     if self._budget.stopped:
                         return depth_first.EXHAUSTED
-                    descent.room[0, index] = depth_first.room_of(descent, index)
-                if self._is_overloaded or (descent.room[0] == 0).any():
+                    descent.feasible[0, index] = depth_first.count_feasible(descent, index)
+                if self._is_overloaded or (descent.feasible[0] == 0).any():
                     return depth_first.REFUTED
                 self._descent = descent
-            ended = depth_first.descend(self._descent, part)
+            ended = depth_first.search_depth_first(self._descent, part)
             if ended != depth_first.EXHAUSTED:
                 break
         if ended == depth_first.FOUND and self._descent is not None:
@@ -187,7 +187,7 @@ class _DepthFirst:
         for index, job in enumerate(self.jobs):
             kind = (job.period, job.phases, tuple(job.links.items()))
             equal[index] = kinds.setdefault(kind, index)
-        descent = depth_first.start_descent(compiled, component, domain, equal, _starts(self.jobs))
+        descent = depth_first.start_search(compiled, component, domain, equal, _starts(self.jobs))
         self._is_overloaded = contention(compiled, descent.state) > 0  # by jobs that are fixed
         return descent
 

@@ -32,7 +32,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.reductions import simplify_links
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.verify import evaluate
 
 _MIN_LOSS = 0.005  # mean loss, above which other plans are tried

@@ -82,7 +82,7 @@ def solve_slowdown(
     instance, budget = arguments.instance, arguments.budget
     options = SlotSearchOptions(
         stretch_limit=stretch_limit,
-        threads=arguments.workers,
+        threads=arguments.threads,
         network=network,
         start=found.plan if found else only,
         hyperperiod=hyperperiod,

@@ -31,7 +31,7 @@ from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import instance_of, plan_of
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components
 
 _SETTLE_S = 2.0  # after the last arrival or departure, so that one decision is about several
 _PAUSE_S = 30.0  # for which measurements do not change gangs with new slots

@@ -33,7 +33,7 @@ from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.reference import EmptyCluster, empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.kernels.burst_costs import roomiest_offset
+from metronome_opt.solvers.kernels.burst_costs import middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 LATE = 0.05
@@ -407,7 +407,7 @@ def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int)
             blocked += before[begin + phase.length] - before[begin]
     if blocked.all():
         return None
-    offset, cushion = roomiest_offset(blocked, gang.ready % period)
+    offset, cushion = middle_of_longest_run(blocked, gang.ready % period)
     return int(offset) if cushion >= _CUSHION * period else None
 
 

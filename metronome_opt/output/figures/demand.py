@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from metronome_opt.errors import InputError, quote
 from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.multiobjective.periods import stretched
 from metronome_opt.verify import evaluate
 
@@ -58,11 +59,8 @@ class Drawing:
             )
         rates = np.zeros((len(jobs), slots), dtype=np.int64)
         for row, job in zip(rates, jobs, strict=True):
-            pattern = np.zeros(job.period, dtype=np.int64)
-            for phase in job.phases:
-                pattern[phase.start : phase.end] = phase.rate
-            rotated = np.roll(pattern, self.offsets[job.name])
-            row[:] = np.resize(rotated, slots) * job.links[link.name]
+            one = slot_rates(job.phases, job.period, self.offsets[job.name])
+            row[:] = np.resize(one, slots) * job.links[link.name]
         return rates
 
 

@@ -54,7 +54,7 @@ def eliminate(
     Parameters
     ----------
     max_cells
-        Of the table of a link.
+        Largest number of cells of the table of a link.
     max_left
         Cells of the table that is left of a job.
 
@@ -68,7 +68,7 @@ def eliminate(
     search.raise_bound(network.bound, "links")
     for size in (*_STEPS, max_cells):
         network = shrink(search, network, min(size, max_cells))
-        while not search.stopped and network.slack >= 0:
+        while not search.stopped and network.headroom >= 0:
             job = _next(network, min(size, max_left))
             if job is None:
                 break
@@ -120,7 +120,7 @@ def _without(
     scope = tuple(sorted({other for cost in mine for other in cost.scope} - {job}))
     domains = tuple(network.domains[other] for other in scope)
     shape = [len(domain) for domain in domains]
-    total = np.full(shape, network.slack + 1, dtype=network.dtype)
+    total = np.full(shape, network.headroom + 1, dtype=network.dtype)
     choice = np.full(shape, network.domains[job][0], dtype=np.int32)
     # One offset of the job at a time: no table is wider than what is left.
     for entry, offset in enumerate(network.domains[job]):
@@ -152,9 +152,9 @@ def shrink(search: SolverRun, network: CostNetwork, max_cells: int) -> CostNetwo
     Parameters
     ----------
     max_cells
-        Of a table; all together may have twice as many.
+        Largest number of cells of a table; all together may have twice as many.
     """
-    while not search.stopped and network.slack >= 0:
+    while not search.stopped and network.headroom >= 0:
         fitting = _fitting(network, max_cells)
         if not fitting:
             break
@@ -181,16 +181,16 @@ def _fitting(network: CostNetwork, max_cells: int) -> list[int]:
 def prune(search: SolverRun, network: CostNetwork) -> CostNetwork:
     """Take out cells and offsets that are in no better schedule, until none is left.
 
-    If there is no better schedule at all, the slack of what is returned is negative.
+    If there is no better schedule at all, the headroom of what is returned is negative.
     """
     for _ in range(_ROUNDS):
         before = network
         costs = list(network.costs)
         for position, cost in enumerate(costs):
-            if search.stopped or network.slack < 0:
+            if search.stopped or network.headroom < 0:
                 return network
             if cost.excess is not None:
-                excess = _without_hopeless(position, costs, network.slack)
+                excess = _without_hopeless(position, costs, network.headroom)
                 costs[position] = replace(cost, excess=excess)
         network = _compressed(replace(network, costs=tuple(costs)))
         if network.floor == before.floor and network.sizes == before.sizes:
@@ -198,8 +198,8 @@ def prune(search: SolverRun, network: CostNetwork) -> CostNetwork:
     return network
 
 
-def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells:
-    """Return the table of a cost with every hopeless cell put above the slack."""
+def _without_hopeless(position: int, costs: Sequence[Cost], headroom: int) -> Cells:
+    """Return the table of a cost with every hopeless cell put above the headroom."""
     cost = costs[position]
     assert cost.excess is not None  # noqa: S101 (the caller's choice)
     total = cost.excess
@@ -207,14 +207,14 @@ def _without_hopeless(position: int, costs: Sequence[Cost], slack: int) -> Cells
         common = [job for job in other.scope if job in cost.scope]
         if other.is_known and common:
             total = total + spread(other.minimum(common), common, cost.scope)
-    return np.where(total > slack, cost.excess.dtype.type(slack + 1), cost.excess)
+    return np.where(total > headroom, cost.excess.dtype.type(headroom + 1), cost.excess)
 
 
 def _compressed(network: CostNetwork) -> CostNetwork:
-    """Leave out offsets without a cell within the slack, and make the minimum excess 0 again."""
+    """Leave out offsets without a cell within the headroom, and make the minimum excess 0 again."""
     kept = [np.ones(size, dtype=np.bool_) for size in network.sizes]
     for cost in network.costs:
         if cost.is_known:
             for job in cost.scope:
-                kept[job] &= cost.minimum([job]) <= network.slack
+                kept[job] &= cost.minimum([job]) <= network.headroom
     return network.within(kept)

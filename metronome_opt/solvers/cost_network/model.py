@@ -40,11 +40,11 @@ class Cost:
         The jobs whose offsets are chosen, ascending.
     excess
         The cost above `low` at each combination of offsets, shape (domain of each job of the
-        scope); None for a link without a table. Of what exceeds the slack of the network no more
+        scope); None for a link without a table. Of what exceeds the headroom of the network no more
         is known than that it does.
     singles
-        Of a link without a table, what each job of the scope adds to `low` at least, at each of its
-        offsets; nothing if nothing is known.
+        For a link without a table: what each job of the scope adds to `low` at least, by offset;
+        empty if nothing is known.
     """
 
     link: int | None
@@ -120,7 +120,7 @@ class CostNetwork:
         return sum(cost.low for cost in self.costs)
 
     @property
-    def slack(self) -> int:
+    def headroom(self) -> int:
         """Units that a better schedule may have above the floor; negative if there is none."""
         return self.limit - self.floor
 
@@ -138,7 +138,7 @@ class CostNetwork:
     def solved(self) -> bool:
         """Return True if no choice is left: the floor is reached by the only offsets there are."""
         known = all(cost.excess is not None for cost in self.costs)
-        return self.slack >= 0 and known and all(size == 1 for size in self.sizes)
+        return self.headroom >= 0 and known and all(size == 1 for size in self.sizes)
 
     def having(self, position: int, cost: Cost) -> CostNetwork:
         """Return the network with another cost at `position`."""
@@ -163,7 +163,7 @@ class CostNetwork:
     def within(self, kept: Sequence[NDArray[np.bool_]]) -> CostNetwork:
         """Return the network with some offsets of each job; hopeless if a job has none left."""
         if not all(mask.any() for mask in kept):
-            beyond = Cost(None, max(0, self.slack + 1), (), np.zeros((), dtype=self.dtype))
+            beyond = Cost(None, max(0, self.headroom + 1), (), np.zeros((), dtype=self.dtype))
             return replace(self, costs=(*self.costs, beyond))
         costs = []
         for cost in self.costs:

@@ -31,7 +31,7 @@ def build(
     *,
     scale: Fraction | None = None,
     limit: int | None = None,
-    rotations_alike: bool = True,
+    rotations_are_equal: bool = True,
     link_costs: LinkCosts | None = None,
     job_costs: Sequence[Sequence[int]] = (),
 ) -> CostNetwork:
@@ -43,13 +43,13 @@ def build(
     Parameters
     ----------
     scale
-        The value of a unit; that of `scale_of` if left out.
+        The value of a unit; that of `scale_of` by default.
     limit
-        The largest number of units that is asked for; less than the incumbent's if left out.
-    rotations_alike
+        The largest number of units that is asked for; less than the incumbent's by default.
+    rotations_are_equal
         Whether schedules that are rotations of one another are equal; if not, all are kept.
     link_costs
-        What a link costs, its contention at least; its contention if left out.
+        What a link costs, its contention at least; its contention by default.
     job_costs
         What each job costs by itself at each of its offsets, in units.
 
@@ -60,7 +60,7 @@ def build(
     """
     instance = search.instance
     scale = scale or scale_of(search.compiled)
-    domains = domains_of(instance, rotations_alike=rotations_alike)
+    domains = domains_of(instance, rotations_are_equal=rotations_are_equal)
     costs = []
     for index, link in enumerate(search.compiled.links):
         scope = tuple(job for job in link.jobs if len(domains[job]) > 1)
@@ -103,9 +103,9 @@ def _single(
     return Cost(None, low, scope, excess if scope else excess.reshape(()))
 
 
-def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Ints, ...]:
+def domains_of(instance: Instance, *, rotations_are_equal: bool = True) -> tuple[Ints, ...]:
     """Return the offsets that each job may have, ascending; see `build`."""
-    sizes = _orbits(instance).domains if rotations_alike else {}
+    sizes = _orbits(instance).domains if rotations_are_equal else {}
     return tuple(
         np.arange(sizes.get(job.name, job.period), dtype=np.int64)
         if job.fixed_offset is None
@@ -117,14 +117,14 @@ def domains_of(instance: Instance, *, rotations_alike: bool = True) -> tuple[Int
 def rotated_incumbent(search: SolverRun) -> list[int]:
     """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
     instance = search.instance
-    named = _orbits(instance).rotate(search.named() or instance.unshifted)
+    named = _orbits(instance).rotate(search.offsets_by_job() or instance.unshifted)
     return [named[job.name] for job in instance.jobs]
 
 
 def scale_of(compiled: CompiledInstance) -> Fraction:
     """Return a number, as large as is easily seen, of which every contention is a multiple."""
     steps = [
-        Fraction(compiled.unit * math.gcd(*link.prices), link.hyperperiod)
+        Fraction(compiled.unit * math.gcd(*link.coefficients), link.hyperperiod)
         for link in compiled.links
     ]
     steps = [step for step in steps if step] or [Fraction(1)]
@@ -150,7 +150,7 @@ def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetw
         return network
     units = costs.reshape([len(network.domains[job]) for job in cost.scope])
     known = replace(cost, low=0).with_table(units)
-    cap = max(0, network.slack - known.low + cost.low) + 1  # what is above the slack is alike
+    cap = max(0, network.headroom - known.low + cost.low) + 1  # what is above the headroom is equal
     excess: Cells = np.minimum(units - known.low, cap).astype(network.dtype)
     return network.having(position, replace(known, excess=excess))
 
@@ -188,7 +188,7 @@ def contention_cells(
     scaled = _fill(search, alone, domains)
     if scaled is None:
         return None
-    step = math.gcd(*shared.prices) or 1
+    step = math.gcd(*shared.coefficients) or 1
     factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
     worst = int(scaled.max(initial=0)) // step * factor
     if worst >= _LARGEST:
@@ -256,7 +256,7 @@ def condition(network: CostNetwork) -> CostNetwork:
     prune with.
     """
     for position, cost in enumerate(network.costs):
-        if cost.excess is None and network.slack >= 0:
+        if cost.excess is None and network.headroom >= 0:
             network = network.having(position, _conditioned(network, cost))
     return network
 
@@ -295,7 +295,7 @@ def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNet
     """
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
-    cap = max(0, network.slack - rise + 1)
+    cap = max(0, network.headroom - rise + 1)
     singles: list[Cells] = [
         np.clip(added[job] - lacking, 0, cap).astype(network.dtype) for job in cost.scope
     ]

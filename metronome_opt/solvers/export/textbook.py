@@ -90,7 +90,7 @@ class TimeIndexed:
                 for phase, rate in enumerate(rates)
             ]
             program.add([*terms, (excess, -1)], "<=", link.capacity, f"over_{name}")
-            costs.append((excess, layer.price * (self._common // link.hyperperiod)))
+            costs.append((excess, layer.coefficient * (self._common // link.hyperperiod)))
         program.minimise(costs)
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
@@ -132,5 +132,5 @@ class TimeIndexed:
         """Yield (index of the link, layer, slot); a layer that cannot exceed it has none."""
         for index, link in enumerate(self._compiled.links):
             for layer in layers_of(self._compiled, link):
-                if layer.largest and layer.price:
+                if layer.largest and layer.coefficient:
                     yield from ((index, layer, slot) for slot in range(link.hyperperiod))

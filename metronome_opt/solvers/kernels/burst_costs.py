@@ -93,7 +93,7 @@ def first_offset(cost: Ints, wanted: int, ready: int) -> int:
 
 
 @kernel
-def roomiest_offset(cost: Ints, ready: int) -> tuple[int, int]:
+def middle_of_longest_run(cost: Ints, ready: int) -> tuple[int, int]:
     """Return the offset amid the longest run of offsets that cost nothing, and its room.
 
     A job that costs nothing at one offset and at `room` more on either side has that many free

@@ -39,7 +39,7 @@ class SharedLink:
         In units; `peak` is the demand if all its jobs burst at once.
     weights
         The distinct weights of its jobs, ascending: v_1 < v_2 < ...
-    prices
+    coefficients
         ``v_k - v_{k-1}`` with v_0 = 0: what a unit of overload costs in layer k.
     jobs, flows, classes
         Per user: index of the job, its flows on the link, the index of its weight in `weights`.
@@ -50,7 +50,7 @@ class SharedLink:
     peak: int
     hyperperiod: int
     weights: tuple[int, ...]
-    prices: tuple[int, ...]
+    coefficients: tuple[int, ...]
     jobs: tuple[int, ...]
     flows: tuple[int, ...]
     classes: tuple[int, ...]
@@ -60,7 +60,7 @@ def _columns(*names: str) -> np.dtype[np.void]:
     return np.dtype([(name, np.int64) for name in names])
 
 
-_LINK = _columns("capacity", "hyperperiod", "base", "first_price", "layers")
+_LINK = _columns("capacity", "hyperperiod", "base", "first_coefficient", "layers")
 # `scale` is the least common multiple of the hyperperiods of the job's links.
 _JOB = _columns("period", "ready", "scale", "first_phase", "end_phase", "first_use", "end_use")
 _PHASE = _columns("start", "length", "rate")
@@ -73,11 +73,11 @@ class Tables(NamedTuple):
 
     A *use* is a pair of a job and a link. The layered demand of a link is the block of
     ``layers * hyperperiod`` entries at its `base` of one flat array: layer k holds the demand of
-    the jobs whose weight is at least the k-th. Its prices are those from `first_price` on.
+    the jobs whose weight is at least the k-th. Its coefficients begin at `first_coefficient`.
     """
 
     links: Rows
-    prices: Ints
+    coefficients: Ints
     jobs: Rows
     phases: Rows
     uses: Rows
@@ -165,21 +165,23 @@ def compile_instance(instance: Instance, *, common_scale: bool = False) -> Compi
             )
         ranges = (first_phase, len(phases), first_use, len(uses))
         jobs.append((job.period, job.ready % job.period, scale, *ranges))
-    sizes = [len(link.prices) * link.hyperperiod for link in links]
+    sizes = [len(link.coefficients) * link.hyperperiod for link in links]
     if sum(sizes) > _MAX_ENTRIES:
         raise InputError(
             f"{instance.name}: the demand of its links over their hyperperiods takes {sum(sizes)} "
             f"numbers, more than {_MAX_ENTRIES}; coarsen the slots or use fewer weights"
         )
     bases = accumulate(sizes, initial=0)
-    first_prices = accumulate((len(link.prices) for link in links), initial=0)
+    first_coefficients = accumulate((len(link.coefficients) for link in links), initial=0)
     rows = [
-        (link.capacity, link.hyperperiod, base, first_price, len(link.prices))
-        for link, base, first_price in zip(links, bases, first_prices, strict=False)
+        (link.capacity, link.hyperperiod, base, first_coefficient, len(link.coefficients))
+        for link, base, first_coefficient in zip(links, bases, first_coefficients, strict=False)
     ]
     tables = Tables(
         links=np.array(rows, dtype=_LINK),
-        prices=np.array([price for link in links for price in link.prices], dtype=np.int64),
+        coefficients=np.array(
+            [factor for link in links for factor in link.coefficients], dtype=np.int64
+        ),
         jobs=np.array(jobs, dtype=_JOB),
         phases=np.array(phases, dtype=_PHASE),
         uses=np.array(uses, dtype=_USE),
@@ -203,7 +205,7 @@ def _shared_links(instance: Instance, unit: int) -> tuple[SharedLink, ...]:
                 peak=peak // unit,
                 hyperperiod=instance.hyperperiods[link.name],
                 weights=weights,
-                prices=tuple(b - a for a, b in zip((0, *weights), weights, strict=False)),
+                coefficients=tuple(b - a for a, b in zip((0, *weights), weights, strict=False)),
                 jobs=jobs,
                 flows=flows,
                 classes=tuple(weights.index(instance.jobs[job].weight) for job in jobs),

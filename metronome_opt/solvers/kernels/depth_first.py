@@ -36,17 +36,17 @@ class DepthFirstState(NamedTuple):
     candidates: Ints  # per depth, the offsets to try
     tried: Ints  # per depth, how many of them have been
     most: Ints  # per depth, how many there are
-    room: Ints  # per depth and job, how many offsets it has left, -1 for one that is placed
+    feasible: Ints  # per depth and job, how many offsets it has left, -1 for one that is placed
     domain: Ints  # per depth and job, below what its offsets need to be tried
     component: Ints  # of each job
     alike: Ints  # of each job, equal where jobs are
     starts: Ints  # whether offsets of a residue need to be tried, modulo the shape
 
 
-def start_descent(
+def start_search(
     compiled: CompiledInstance, component: Ints, domain: Ints, alike: Ints, starts: Ints
 ) -> DepthFirstState:
-    """Return a search that has placed the jobs that are fixed, and does not know the room yet.
+    """Return a search that has placed the fixed jobs, and has counted no feasible offsets.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def start_descent(
     """
     jobs = compiled.instance.jobs
     count, longest = len(jobs), max(job.period for job in jobs)
-    descent = DepthFirstState(
+    search = DepthFirstState(
         state=compiled.empty(),
         depth=np.zeros(1, dtype=np.int64),
         order=np.full(count + 1, -1, dtype=np.int64),
@@ -70,7 +70,7 @@ def start_descent(
         candidates=np.zeros((count + 1, longest), dtype=np.int64),
         tried=np.zeros(count + 1, dtype=np.int64),
         most=np.full(count + 1, -1, dtype=np.int64),
-        room=np.zeros((count + 1, count), dtype=np.int64),
+        feasible=np.zeros((count + 1, count), dtype=np.int64),
         domain=np.tile(domain, (count + 1, 1)),
         component=component,
         alike=alike,
@@ -78,103 +78,103 @@ def start_descent(
     )
     for index, job in enumerate(jobs):
         if job.fixed_offset is not None:
-            descent.offsets[index] = job.fixed_offset
-            put_job(descent.state, index, job.fixed_offset, ADD)
-    return descent
+            search.offsets[index] = job.fixed_offset
+            put_job(search.state, index, job.fixed_offset, ADD)
+    return search
 
 
 @kernel
-def descend(descent: DepthFirstState, nodes: int) -> int:
+def search_depth_first(search: DepthFirstState, nodes: int) -> int:
     """Go on for so many placements; return FOUND, REFUTED or EXHAUSTED.
 
-    The offsets are those of `descent` if they are found.
+    The offsets are those of `search` if they are found.
     """
-    depth = descent.depth[0]
+    depth = search.depth[0]
     while True:
-        if descent.most[depth] < 0:
-            job = _tightest(descent.room[depth])
+        if search.most[depth] < 0:
+            job = _tightest(search.feasible[depth])
             if job < 0:
-                descent.depth[0] = depth
+                search.depth[0] = depth
                 return FOUND
-            descent.order[depth] = job
-            _list_candidates(descent, depth, job)
-        job = descent.order[depth]
-        if descent.tried[depth] == descent.most[depth]:
-            descent.most[depth] = -1
+            search.order[depth] = job
+            _list_candidates(search, depth, job)
+        job = search.order[depth]
+        if search.tried[depth] == search.most[depth]:
+            search.most[depth] = -1
             if depth == 0:
                 return REFUTED
             depth -= 1
-            _take(descent, depth)
+            _take(search, depth)
             continue
         if nodes == 0:
-            descent.depth[0] = depth
+            search.depth[0] = depth
             return EXHAUSTED
         nodes -= 1
-        offset = descent.candidates[depth, descent.tried[depth]]
-        descent.tried[depth] += 1
-        descent.offsets[job] = offset
-        put_job(descent.state, job, offset, ADD)
-        if _look_ahead(descent, depth, job):
+        offset = search.candidates[depth, search.tried[depth]]
+        search.tried[depth] += 1
+        search.offsets[job] = offset
+        put_job(search.state, job, offset, ADD)
+        if _look_ahead(search, depth, job):
             depth += 1
-            descent.most[depth] = -1
+            search.most[depth] = -1
         else:
-            _take(descent, depth)
+            _take(search, depth)
 
 
 @inner
-def _take(descent: DepthFirstState, depth: int) -> None:
+def _take(search: DepthFirstState, depth: int) -> None:
     """Take away the job that was placed at a depth."""
-    job = descent.order[depth]
-    put_job(descent.state, job, descent.offsets[job], REMOVE)
-    descent.offsets[job] = -1
+    job = search.order[depth]
+    put_job(search.state, job, search.offsets[job], REMOVE)
+    search.offsets[job] = -1
 
 
 @inner
-def _tightest(room: Ints) -> int:
+def _tightest(feasible: Ints) -> int:
     """Return the job with the fewest offsets left; -1 if all are placed."""
     best = -1
-    for job in range(room.shape[0]):
-        if room[job] >= 0 and (best < 0 or room[job] < room[best]):
+    for job in range(feasible.shape[0]):
+        if feasible[job] >= 0 and (best < 0 or feasible[job] < feasible[best]):
             best = job
     return best
 
 
 @inner
-def _list_candidates(descent: DepthFirstState, depth: int, job: int) -> None:
+def _list_candidates(search: DepthFirstState, depth: int, job: int) -> None:
     """List the offsets that a job may take, those where it touches others first."""
-    cost, _ = scored(descent.state, job)
+    cost, _ = scored(search.state, job)
     for above in range(depth):
-        if descent.alike[descent.order[above]] == descent.alike[job]:
-            for failed in descent.candidates[above, : descent.tried[above] - 1]:
+        if search.alike[search.order[above]] == search.alike[job]:
+            for failed in search.candidates[above, : search.tried[above] - 1]:
                 if failed < cost.shape[0]:
                     cost[failed] = 1
     count = 0
     for touching in (True, False):
-        for o in range(descent.domain[depth, job]):
-            if cost[o] == 0 and descent.starts[o % descent.starts.shape[0]]:
+        for o in range(search.domain[depth, job]):
+            if cost[o] == 0 and search.starts[o % search.starts.shape[0]]:
                 touches = cost[o - 1] != 0 or cost[(o + 1) % cost.shape[0]] != 0
                 if touches == touching:
-                    descent.candidates[depth, count] = o
+                    search.candidates[depth, count] = o
                     count += 1
-    descent.tried[depth], descent.most[depth] = 0, count
+    search.tried[depth], search.most[depth] = 0, count
 
 
 @inner
-def _look_ahead(descent: DepthFirstState, depth: int, job: int) -> bool:
+def _look_ahead(search: DepthFirstState, depth: int, job: int) -> bool:
     """Count the offsets that are left to the jobs that one meets; return whether all have some."""
-    jobs = descent.state.tables.jobs
-    room, domain = descent.room[depth + 1], descent.domain[depth + 1]
-    room[:], domain[:] = descent.room[depth], descent.domain[depth]
-    room[job] = -1
-    for other in range(room.shape[0]):
-        if room[other] < 0:
+    jobs = search.state.tables.jobs
+    feasible, domain = search.feasible[depth + 1], search.domain[depth + 1]
+    feasible[:], domain[:] = search.feasible[depth], search.domain[depth]
+    feasible[job] = -1
+    for other in range(feasible.shape[0]):
+        if feasible[other] < 0:
             continue
-        if descent.component[other] == descent.component[job]:
+        if search.component[other] == search.component[job]:
             common = np.gcd(jobs[other]["period"], jobs[job]["period"])
             domain[other] = np.lcm(domain[other], common)
-        if _meet(descent.state, job, other):
-            room[other] = room_of(descent, other)
-            if room[other] == 0:
+        if _meet(search.state, job, other):
+            feasible[other] = count_feasible(search, other)
+            if feasible[other] == 0:
                 return False
     return True
 
@@ -190,17 +190,17 @@ def _meet(state: DemandState, one: int, other: int) -> bool:
 
 
 @kernel
-def room_of(descent: DepthFirstState, job: int) -> int:
+def count_feasible(search: DepthFirstState, job: int) -> int:
     """Return at how many offsets a job adds no contention to what is placed, -1 if it is itself."""
-    if descent.offsets[job] >= 0:
+    if search.offsets[job] >= 0:
         return -1
-    cost, minimum = scored(descent.state, job)
+    cost, minimum = scored(search.state, job)
     if minimum > 0:
         return 0
-    count, modulus = 0, descent.starts.shape[0]
+    count, modulus = 0, search.starts.shape[0]
     for begin in range(0, cost.shape[0], modulus):
         for residue in range(modulus):
-            count += cost[begin + residue] == 0 and descent.starts[residue] == 1
+            count += cost[begin + residue] == 0 and search.starts[residue] == 1
     return count
 
 

@@ -14,7 +14,7 @@ from metronome_opt.solvers.kernels.burst_costs import (
     add_windows,
     first_offset,
     fold,
-    roomiest_offset,
+    middle_of_longest_run,
 )
 from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 
@@ -81,13 +81,13 @@ def score_use(state: DemandState, job: int, use: int, cost: Ints) -> int:
 def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints) -> int:
     tables, work = state.tables, state.work
     period = tables.jobs[job]["period"]
-    priced = work[period : 2 * period]
+    weighted = work[period : 2 * period]
     folded = work[2 * period : 3 * period]
     prefix = work[3 * period : 5 * period]
     minimum = 0
     cost[:] = 0
     for p in range(tables.jobs[job]["first_phase"], tables.jobs[job]["end_phase"]):
-        priced[:] = 0
+        weighted[:] = 0
         for use in range(first, last):
             link = tables.uses[use]["link"]
             hyperperiod = tables.links[link]["hyperperiod"]
@@ -96,10 +96,10 @@ def _score_uses(state: DemandState, job: int, first: int, last: int, cost: Ints)
                 begin = tables.links[link]["base"] + layer * hyperperiod
                 row = state.demand[begin : begin + hyperperiod]
                 fold(row, tables.links[link]["capacity"], rate, folded)
-                price = tables.prices[tables.links[link]["first_price"] + layer]
-                add_multiple(tables.uses[use]["scale"] * price, folded, priced)
+                factor = tables.coefficients[tables.links[link]["first_coefficient"] + layer]
+                add_multiple(tables.uses[use]["scale"] * factor, folded, weighted)
         start, length = tables.phases[p]["start"], tables.phases[p]["length"]
-        minimum = add_windows(priced, start, length, prefix, cost)
+        minimum = add_windows(weighted, start, length, prefix, cost)
     return minimum
 
 
@@ -144,13 +144,13 @@ def best_offset(state: DemandState, job: int) -> tuple[int, int]:
     ready = state.tables.jobs[job]["ready"]
     if minimum > 0:
         return first_offset(cost, minimum, ready), minimum
-    return roomiest_offset(cost, ready)[0], minimum
+    return middle_of_longest_run(cost, ready)[0], minimum
 
 
 @kernel
 def link_sums(state: DemandState, sums: Ints) -> None:
     """Compute the contention of each link, in units, times its hyperperiod."""
-    links, prices, demand = state.tables.links, state.tables.prices, state.demand
+    links, coefficients, demand = state.tables.links, state.tables.coefficients, state.demand
     for link in range(links.shape[0]):
         hyperperiod = links[link]["hyperperiod"]
         capacity = links[link]["capacity"]
@@ -160,7 +160,7 @@ def link_sums(state: DemandState, sums: Ints) -> None:
             over = np.int64(0)
             for t in range(begin, begin + hyperperiod):
                 over += max(demand[t] - capacity, 0)
-            total += prices[links[link]["first_price"] + layer] * over
+            total += coefficients[links[link]["first_coefficient"] + layer] * over
         sums[link] = total
 
 

@@ -68,7 +68,7 @@ def start_rotations(
     def table(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
-    few = RotationSearch(
+    search = RotationSearch(
         counters=table(3),
         job=table(size),
         best=table(len(allowed)),
@@ -85,117 +85,117 @@ def start_rotations(
         ),
         number=np.array([len(each) for each in allowed], dtype=np.int64),
     )
-    few.counters[:] = (0, _NOTHING_KNOWN, size)
-    few.job[:], few.best[:] = free, offsets
-    few.rotation[0], few.following[0] = rotation, _TO_EXPAND
-    return few
+    search.counters[:] = (0, _NOTHING_KNOWN, size)
+    search.job[:], search.best[:] = free, offsets
+    search.rotation[0], search.following[0] = rotation, _TO_EXPAND
+    return search
 
 
-def is_done(few: RotationSearch) -> bool:
+def is_done(search: RotationSearch) -> bool:
     """Return whether the best way is known."""
-    return bool(few.counters[_DEPTH] < 0)
+    return bool(search.counters[_DEPTH] < 0)
 
 
 @kernel
-def try_offsets(state: DemandState, few: RotationSearch, nodes: int) -> int:
+def try_offsets(state: DemandState, search: RotationSearch, nodes: int) -> int:
     """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
 
     The state is that of all other jobs and of what is placed.
     """
-    counters = few.counters
+    counters = search.counters
     taken = 0
     while counters[_DEPTH] >= 0 and taken < nodes:
         depth = counters[_DEPTH]
-        entry = few.following[depth]
+        entry = search.following[depth]
         if entry == _TO_EXPAND:
             taken += 1
-            _expand(state, few)
+            _expand(state, search)
             continue
-        if entry < few.choices[depth]:
-            value = few.base[depth] + few.added[depth, entry]
+        if entry < search.choices[depth]:
+            value = search.base[depth] + search.added[depth, entry]
             # Sorted by cost: where one cannot be better than the best, those after it cannot.
-            if value + few.rest[depth] < counters[_MINIMUM]:
-                few.following[depth] = entry + 1
-                _go_down(state, few, few.choice[depth, entry], value)
+            if value + search.rest[depth] < counters[_MINIMUM]:
+                search.following[depth] = entry + 1
+                _go_down(state, search, search.choice[depth, entry], value)
                 continue
-        _go_up(state, few)
+        _go_up(state, search)
     return taken
 
 
 @inner
-def _go_down(state: DemandState, few: RotationSearch, offset: int, value: int) -> None:
-    depth = few.counters[_DEPTH]
-    job = few.job[depth]
-    few.offset[depth] = offset
+def _go_down(state: DemandState, search: RotationSearch, offset: int, value: int) -> None:
+    depth = search.counters[_DEPTH]
+    job = search.job[depth]
+    search.offset[depth] = offset
     put_job(state, job, offset, ADD)
-    few.counters[_DEPTH] = depth + 1
-    few.base[depth + 1] = value
-    few.following[depth + 1] = _TO_EXPAND
-    few.rotation[depth + 1] = np.lcm(few.rotation[depth], state.tables.jobs[job]["period"])
+    search.counters[_DEPTH] = depth + 1
+    search.base[depth + 1] = value
+    search.following[depth + 1] = _TO_EXPAND
+    search.rotation[depth + 1] = np.lcm(search.rotation[depth], state.tables.jobs[job]["period"])
 
 
 @inner
-def _go_up(state: DemandState, few: RotationSearch) -> None:
-    depth = few.counters[_DEPTH]
+def _go_up(state: DemandState, search: RotationSearch) -> None:
+    depth = search.counters[_DEPTH]
     # Among equals the first job is chosen: so those that wait are in their order again.
-    for position in range(depth, few.counters[_COUNT] - 1):
-        one, other = few.job[position], few.job[position + 1]
-        few.job[position], few.job[position + 1] = min(one, other), max(one, other)
-    few.counters[_DEPTH] = depth - 1
+    for position in range(depth, search.counters[_COUNT] - 1):
+        one, other = search.job[position], search.job[position + 1]
+        search.job[position], search.job[position + 1] = min(one, other), max(one, other)
+    search.counters[_DEPTH] = depth - 1
     if depth > 0:
-        put_job(state, few.job[depth - 1], few.offset[depth - 1], REMOVE)
+        put_job(state, search.job[depth - 1], search.offset[depth - 1], REMOVE)
 
 
 @inner
-def _expand(state: DemandState, few: RotationSearch) -> None:
+def _expand(state: DemandState, search: RotationSearch) -> None:
     """Bound a node; choose the job to place, or go back up if it cannot be better than the best."""
-    counters = few.counters
+    counters = search.counters
     depth = counters[_DEPTH]
-    total = few.base[depth]
+    total = search.base[depth]
     chosen, maximum = -1, np.int64(-1)
     for position in range(depth, counters[_COUNT]):
-        job = few.job[position]
+        job = search.job[position]
         cost, _ = scored(state, job)
-        rotations = _different(few, depth, job, cost.shape[0])
+        rotations = _different(search, depth, job, cost.shape[0])
         minimum = cost[rotations[0]]
         for offset in rotations:
             minimum = min(minimum, cost[offset])
         total += minimum
         if total >= counters[_MINIMUM]:
-            _go_up(state, few)
+            _go_up(state, search)
             return
         if minimum > maximum:
             chosen, maximum = position, np.int64(minimum)
     if chosen < 0:
         counters[_MINIMUM] = total
         for position in range(depth):
-            few.best[few.job[position]] = few.offset[position]
-        _go_up(state, few)
+            search.best[search.job[position]] = search.offset[position]
+        _go_up(state, search)
         return
-    _choose(few, depth, chosen)
-    cost, _ = scored(state, few.job[depth])
-    rotations = _different(few, depth, few.job[depth], cost.shape[0])
+    _choose(search, depth, chosen)
+    cost, _ = scored(state, search.job[depth])
+    rotations = _different(search, depth, search.job[depth], cost.shape[0])
     cost = cost[rotations]
     ranked = np.argsort(cost, kind="mergesort")
-    few.choice[depth, : ranked.shape[0]] = rotations[ranked]
-    few.added[depth, : ranked.shape[0]] = cost[ranked]
-    few.choices[depth] = ranked.shape[0]
-    few.rest[depth] = total - few.base[depth] - maximum
-    few.following[depth] = 0
+    search.choice[depth, : ranked.shape[0]] = rotations[ranked]
+    search.added[depth, : ranked.shape[0]] = cost[ranked]
+    search.choices[depth] = ranked.shape[0]
+    search.rest[depth] = total - search.base[depth] - maximum
+    search.following[depth] = 0
 
 
 @inner
-def _choose(few: RotationSearch, depth: int, chosen: int) -> None:
+def _choose(search: RotationSearch, depth: int, chosen: int) -> None:
     """Let the job that waits at a position be the next to be placed."""
-    job = few.job[chosen]
+    job = search.job[chosen]
     for position in range(chosen, depth, -1):  # the others keep their order
-        few.job[position] = few.job[position - 1]
-    few.job[depth] = job
+        search.job[position] = search.job[position - 1]
+    search.job[depth] = job
 
 
 @inner
-def _different(few: RotationSearch, depth: int, job: int, period: int) -> Ints:
+def _different(search: RotationSearch, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
-    domain = np.gcd(few.rotation[depth], period)
-    count = np.searchsorted(few.allowed[job, : few.number[job]], domain)
-    return few.allowed[job, :count]
+    domain = np.gcd(search.rotation[depth], period)
+    count = np.searchsorted(search.allowed[job, : search.number[job]], domain)
+    return search.allowed[job, :count]

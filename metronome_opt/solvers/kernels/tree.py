@@ -1,6 +1,6 @@
 """State of a branch-and-bound tree over the offsets of some jobs.
 
-`grow` searches it, in a form that can be left and resumed; `bounding` bounds a node.
+`branch_bound` searches it, in a form that can be left and resumed; `bounding` bounds a node.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def start_tree(
     free
         Per job, whether it is to be placed; the others stay where `offsets` has them.
     sharpness
-        See `grow`.
+        See `branch_bound`.
     pseudocosts
         Of an earlier search of the same jobs, or an opinion; goes on to be updated.
 

@@ -109,7 +109,7 @@ class Costs:
     Parameters
     ----------
     search
-        Of the group; says when to stop.
+        Run of the group; it says when to stop.
     traffic
         All traffic, of which latency is a share, Mbit/s.
     names
@@ -127,7 +127,7 @@ class Costs:
     def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:
         self.search = search
         self.group: Instance = search.instance
-        self.rotated_alike = can_rotate(names)
+        self.rotations_are_equal = can_rotate(names)
         self.layered: dict[str, _LayeredCost] = {}
         self.singles: dict[str, _JobCost] = {}
         for name in dict.fromkeys((*LAYERED, *names)):
@@ -139,17 +139,17 @@ class Costs:
         self._counted: dict[str, _LayeredCost | _JobCost] = {**self.layered, **self.singles}
         self.steps = {name: counted.step for name, counted in self._counted.items()}
 
-    def prices_of_units(self, prices: Mapping[str, Fraction]) -> dict[str, int]:
-        """Return whole prices of the units of objectives, in the ratio that their own have.
+    def coefficients_of_units(self, coefficients: Mapping[str, Fraction]) -> dict[str, int]:
+        """Return whole coefficients of the units of objectives, in the ratio that their own have.
 
         Raises
         ------
         CostTooLargeError
-            If a sum at these prices may not fit 64-bit integers.
+            If a sum at these coefficients may not fit 64-bit integers.
         """
-        exact = {name: price * self.steps[name] for name, price in prices.items()}
-        common = math.lcm(*(price.denominator for price in exact.values()))
-        whole = {name: int(price * common) for name, price in exact.items()}
+        exact = {name: factor * self.steps[name] for name, factor in coefficients.items()}
+        common = math.lcm(*(factor.denominator for factor in exact.values()))
+        whole = {name: int(factor * common) for name, factor in exact.items()}
         largest = sum(whole.values()) * max(counted.max_units for counted in self._counted.values())
         if largest >= _LARGEST:
             raise CostTooLargeError(
@@ -159,11 +159,11 @@ class Costs:
             )
         return whole
 
-    def per_bandwidth(self, prices: Mapping[str, int]) -> dict[str, Fraction]:
-        """Return the prices of a Mbit/s of layered objectives, given those of their units."""
+    def per_bandwidth(self, coefficients: Mapping[str, int]) -> dict[str, Fraction]:
+        """Return the coefficients of a Mbit/s of layered objectives, given those of their units."""
         return {
-            name: price / self.layered[name].scale
-            for name, price in prices.items()
+            name: factor / self.layered[name].scale
+            for name, factor in coefficients.items()
             if name in self.layered
         }
 
@@ -171,17 +171,17 @@ class Costs:
         """Return what a schedule costs, in units."""
         return self._counted[name].units(offsets)
 
-    def total(self, prices: Mapping[str, int], offsets: Sequence[int]) -> int:
-        """Return a sum of objectives of a schedule, given the price of a unit of each."""
-        return sum(price * self.units(name, offsets) for name, price in prices.items())
+    def total(self, coefficients: Mapping[str, int], offsets: Sequence[int]) -> int:
+        """Return a sum of objectives of a schedule, given the coefficient of a unit of each."""
+        return sum(factor * self.units(name, offsets) for name, factor in coefficients.items())
 
     def value(self, name: str, offsets: Offsets) -> Fraction | None:
         """Return an objective of a schedule; None for a cushion that nothing limits."""
         if name == CUSHION:
-            return evaluate(self.group, self.named(offsets)).objectives[CUSHION]
+            return evaluate(self.group, self.offsets_by_job(offsets)).objectives[CUSHION]
         return self.units(name, offsets) * self.steps[name]
 
-    def named(self, offsets: Offsets) -> dict[str, int]:
+    def offsets_by_job(self, offsets: Offsets) -> dict[str, int]:
         """Return offsets by the names of the jobs."""
         return dict(zip((job.name for job in self.group.jobs), offsets, strict=True))
 
@@ -199,9 +199,9 @@ class SumRun(SolverRun):
     Parameters
     ----------
     costs
-        Of the group; its search says when to stop.
-    prices
-        The price of a unit of each objective, by name.
+        Costs of the group; its run says when to stop.
+    coefficients
+        The coefficient of a unit of each objective, by name.
     limit
         The largest sum that is asked for, 0 or more.
     callback
@@ -216,33 +216,33 @@ class SumRun(SolverRun):
     def __init__(
         self,
         costs: Costs,
-        prices: Mapping[str, int],
+        coefficients: Mapping[str, int],
         limit: int,
         callback: StoppingRule | None = None,
     ) -> None:
-        weighted, worth = weigh(costs.group, costs.per_bandwidth(prices))
+        weighted, unit = weigh(costs.group, costs.per_bandwidth(coefficients))
         whole = costs.search
         super().__init__(
             weighted,
             time_limit=whole.remaining,
             seed=whole.seed,
-            workers=whole.workers,
+            threads=whole.threads,
             callback=callback,
             parent=whole,
         )
         self._costs = costs
-        self._limit = limit / worth
-        singles = {name: price for name, price in prices.items() if name in costs.singles}
+        self._limit = limit / unit
+        singles = {name: factor for name, factor in coefficients.items() if name in costs.singles}
         self._scale = scale_of(self.compiled)
         self._job_costs: list[list[int]] = []
         if singles:
-            self._scale = _common_divisor(self._scale, 1 / worth)
-            factor = int(1 / worth / self._scale)
+            self._scale = _common_divisor(self._scale, 1 / unit)
+            steps = int(1 / unit / self._scale)  # of a unit of the sum
             for job, record in enumerate(weighted.jobs):
                 total = [0] * record.period
-                for name, price in singles.items():
+                for name, factor in singles.items():
                     mine = costs.singles[name].of_job(job)
-                    total = [t + factor * price * u for t, u in zip(total, mine, strict=True)]
+                    total = [t + steps * factor * u for t, u in zip(total, mine, strict=True)]
                 self._job_costs.append(total)
 
     @property
@@ -270,7 +270,7 @@ class SumRun(SolverRun):
             self,
             scale=self._scale,
             limit=limit,
-            rotations_alike=self._costs.rotated_alike,
+            rotations_are_equal=self._costs.rotations_are_equal,
             link_costs=self._with_cushion(cushion, limit + 1) if cushion else None,
             job_costs=self._job_costs,
         )

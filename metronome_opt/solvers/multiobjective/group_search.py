@@ -19,8 +19,7 @@ from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
 from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
-from metronome_opt.solvers.presolve.blocks import split
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.presolve.blocks import components, split
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
@@ -42,7 +41,7 @@ def group(
     Parameters
     ----------
     search
-        Of the whole; says when to stop.
+        Run of the whole; it says when to stop.
     traffic, names
         The traffic in latency, and the objectives, see `Costs`.
     """
@@ -57,7 +56,7 @@ def group(
         groups, join = cut.blocks, cut.join
     else:
         groups = components(fewer)
-    costs = (Costs(search.below(each), traffic, names) for each in groups)
+    costs = (Costs(search.subproblem(each), traffic, names) for each in groups)
     return tuple(costs), join
 
 
@@ -79,7 +78,7 @@ class GroupResult:
 
 def minimise(
     costs: Costs,
-    prices: Mapping[str, int],
+    coefficients: Mapping[str, int],
     limits: Mapping[str, int],
     *,
     cushion: int = 0,
@@ -90,8 +89,8 @@ def minimise(
     Parameters
     ----------
     costs
-        Of the group; its search says when to stop.
-    prices
+        Costs of the group; its run says when to stop.
+    coefficients
         What a unit of each objective costs, by name; none if any schedule will do.
     limits
         The units of other objectives in the order in which they are held, by name: those of `start`
@@ -102,11 +101,11 @@ def minimise(
         A schedule within the limits, if one is known. Only a better one is looked for; otherwise
         the first one within the limits is returned.
     """
-    if not limits and not cushion and prices and all(map(is_layered, prices)):
-        return _by_contention(costs, prices)
+    if not limits and not cushion and coefficients and all(map(is_layered, coefficients)):
+        return _by_contention(costs, coefficients)
     # What is held comes first: a unit of it costs more than all that comes after it does now.
-    in_order = dict(prices)
-    limit = 0 if start is None else costs.total(prices, start)
+    in_order = dict(coefficients)
+    limit = 0 if start is None else costs.total(coefficients, start)
     for name in reversed(list(limits)):
         in_order[name] = limit + 1
         limit += in_order[name] * limits[name]
@@ -126,12 +125,12 @@ def _has_schedule(event: ProgressEvent) -> bool:
     return event.incumbent is not None
 
 
-def _by_contention(costs: Costs, prices: Mapping[str, int]) -> GroupResult:
+def _by_contention(costs: Costs, coefficients: Mapping[str, int]) -> GroupResult:
     """Minimise a sum of layered objectives as the contention of other weights."""
-    instance, _ = weigh(costs.group, costs.per_bandwidth(prices))
+    instance, _ = weigh(costs.group, costs.per_bandwidth(coefficients))
     search: SolverRun | None = None
     with suppress(CostTooLargeError):
-        search = costs.search.below(instance)
+        search = costs.search.subproblem(instance)
         auto.run(search)
     if search is None or search.best is None:
         return GroupResult(None, proved=False)
@@ -140,14 +139,16 @@ def _by_contention(costs: Costs, prices: Mapping[str, int]) -> GroupResult:
 
 def without_contention(costs: Costs, slots: int) -> Offsets | None:
     """Return a schedule of longer bursts without contention, None without success."""
-    alike, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
-    search = costs.search.below(extend_bursts(alike, slots))
+    equal, _ = weigh(costs.group, {"latency": Fraction(1)})  # a weight of 0 costs nothing
+    search = costs.search.subproblem(extend_bursts(equal, slots))
     search.limit_to(search.remaining, 4)
     auto.run(search)
     return search.best if search.incumbent == 0 else None
 
 
-def keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: int = 0) -> bool:
+def is_feasible(
+    costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: int = 0
+) -> bool:
     """Return whether a schedule of a group keeps to limits, in units, and has a cushion."""
     if any(costs.units(name, offsets) > limit for name, limit in limits.items()):
         return False
@@ -155,9 +156,9 @@ def keeps(costs: Costs, offsets: Offsets, limits: Mapping[str, int], cushion: in
     return reached is None or reached >= cushion
 
 
-def descend(
+def improve(
     costs: Costs,
-    prices: Mapping[str, int],
+    coefficients: Mapping[str, int],
     start: Offsets,
     limits: Mapping[str, int],
     cushion: int,
@@ -166,8 +167,8 @@ def descend(
 
     The arguments are those of `minimise`.
     """
-    layered = all(map(is_layered, prices))
-    offsets = start if layered else _rotated(costs, prices, start, limits)
+    layered = all(map(is_layered, coefficients))
+    offsets = start if layered else _rotated(costs, coefficients, start, limits)
     better = True
     while better and not costs.search.stopped:
         better = False
@@ -175,21 +176,21 @@ def descend(
             if moved.fixed_offset is not None:
                 continue
             around = costs.around(offsets, job)
-            total = np.asarray(sum(price * around[name] for name, price in prices.items()))
+            total = np.asarray(sum(factor * around[name] for name, factor in coefficients.items()))
             kept = np.flatnonzero(
                 np.all([around[held] <= limit for held, limit in limits.items()], axis=0)
                 & (total < total[offsets[job]])
             )
             for offset in kept[np.argsort(total[kept], kind="stable")]:
                 tried = (*offsets[:job], int(offset), *offsets[job + 1 :])
-                if keeps(costs, tried, {}, cushion):
+                if is_feasible(costs, tried, {}, cushion):
                     offsets, better = tried, True
                     break
     return offsets
 
 
 def _rotated(
-    costs: Costs, prices: Mapping[str, int], start: Offsets, limits: Mapping[str, int]
+    costs: Costs, coefficients: Mapping[str, int], start: Offsets, limits: Mapping[str, int]
 ) -> Offsets:
     """Return the rotation of the whole group with the minimum weighted sum."""
     jobs = costs.group.jobs
@@ -201,5 +202,5 @@ def _rotated(
         tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
         for by in range(common)
     )
-    allowed = (each for each in rotations if keeps(costs, each, singles))
-    return min(allowed, key=lambda each: costs.total(prices, each), default=start)
+    allowed = (each for each in rotations if is_feasible(costs, each, singles))
+    return min(allowed, key=lambda each: costs.total(coefficients, each), default=start)

@@ -85,13 +85,13 @@ class Nondominated:
     Parameters
     ----------
     search
-        Of the same jobs; says when to stop.
+        Run of the same jobs; it says when to stop.
     archive
         Takes schedules, and says which others are accepted.
     """
 
     def __init__(self, search: SolverRun, archive: Archive) -> None:
-        self._search = search.below(search.instance)  # its bounds mean nothing
+        self._search = search.subproblem(search.instance)  # its bounds mean nothing
         self._archive = archive
 
     def run(self, networks: Sequence[CostNetwork]) -> bool:
@@ -152,7 +152,8 @@ def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
 
     def split_gain(job: int) -> float:
         rises = [
-            np.minimum(network.rises(job) / (network.slack + 1), 1).mean() for network in networks
+            np.minimum(network.rises(job) / (network.headroom + 1), 1).mean()
+            for network in networks
         ]
         return float((max(rises) + 1e-3) / math.log(networks[0].sizes[job] + 1))
 
@@ -164,7 +165,7 @@ def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
 
 def _hopeless(networks: Sequence[CostNetwork]) -> bool:
     """Return whether some cost is known to exceed its limit."""
-    return any(network.slack < 0 for network in networks)
+    return any(network.headroom < 0 for network in networks)
 
 
 def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
@@ -187,7 +188,7 @@ def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
 
 
 def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
-    """Put what one network has above its slack above that of the others, link by link."""
+    """Put what one network has above its headroom above that of the others, link by link."""
     if _hopeless(networks):
         return list(networks)
     places = defaultdict(list)
@@ -197,10 +198,10 @@ def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
                 places[cost.link].append((number, position, cost.excess))
     costs = [list(network.costs) for network in networks]
     for tables in places.values():
-        within = [table <= networks[number].slack for number, _, table in tables]
+        within = [table <= networks[number].headroom for number, _, table in tables]
         alive = reduce(np.logical_and, within)
         for number, position, table in tables:
-            dead = table.dtype.type(networks[number].slack + 1)
+            dead = table.dtype.type(networks[number].headroom + 1)
             kept = costs[number][position].with_table(np.where(alive, table, dead))
             costs[number][position] = kept
     return [

@@ -22,9 +22,9 @@ from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, c
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
 from metronome_opt.solvers.multiobjective.group_search import (
     GroupResult,
-    descend,
     group,
-    keeps,
+    improve,
+    is_feasible,
     minimise,
     without_contention,
 )
@@ -46,7 +46,7 @@ class Solution:
     levels
         The optimised objectives, in order.
     bound
-        Of the first objective, None if there is none.
+        Bound of the first objective, None if there is none.
     """
 
     offsets: dict[str, int]
@@ -68,7 +68,7 @@ def solve_offsets(arguments: Arguments, original: Instance | None = None) -> Sol
         Of an instance with the periods, and the bursts, that count.
     original
         The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
-        the objectives of a sum. The instance itself if left out.
+        the objectives of a sum. The instance itself by default.
     """
     return _AtPeriods(arguments, original or arguments.instance).optimise()
 
@@ -82,7 +82,9 @@ class _AtPeriods:
         self._base = traffic(original)
         self._solution = Solution(dict(self._instance.unshifted))
         self._mixture = {
-            name: price / normal(original, name) for name, price in goal.prices.items() if price
+            name: factor / normal(original, name)
+            for name, factor in goal.coefficients.items()
+            if factor
         }
 
     def optimise(self) -> Solution:
@@ -161,26 +163,28 @@ class _AtPeriods:
 
         A unit of an earlier one costs more than the later ones together do now.
         """
-        prices: dict[str, Fraction] = {}
+        coefficients: dict[str, Fraction] = {}
         evaluation, later = self._evaluate(), 0
         for each in (name, *(level.name for level in reversed(self._solution.levels))):
             alone, _ = weigh(self._instance, {each: Fraction(1)})
             step = scale_of(compile_instance(alone))
-            price = later + 1
-            prices[each] = price / step
+            factor = later + 1
+            coefficients[each] = factor / step
             unserved = find_layered(each).unserved(self._instance, evaluation)
-            later += price * int(unserved / step)
+            later += factor * int(unserved / step)
         try:
-            return self._by_solver(prices, share, first=None)
+            return self._by_solver(coefficients, share, first=None)
         except CostTooLargeError:
             return self._arguments.solver.name == "auto" and self._over_groups(name, share)
 
-    def _by_solver(self, prices: Mapping[str, Fraction], share: float, first: str | None) -> bool:
+    def _by_solver(
+        self, coefficients: Mapping[str, Fraction], share: float, first: str | None
+    ) -> bool:
         """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
 
         Its bound and its trajectory are those of the objective `first`, None if it is a sum.
         """
-        weighted, scale = weigh(self._instance, prices)
+        weighted, scale = weigh(self._instance, coefficients)
         # The value of a sum says nothing about an objective.
         factor = None if first is None else scale * find_layered(first).share(self._base)
         listener = self._arguments.callback
@@ -199,21 +203,21 @@ class _AtPeriods:
             callback=None if listener is None else lambda event: listener(scaled(event)),
         )
         result = solve_contention(arguments)
-        self._take(result, prices)
+        self._take(result, coefficients)
         if first is not None:
             self._solution.trajectory = tuple(map(scaled, result.trajectory))
             self._solution.bound = _scaled(result.bound, factor)
         return result.status is Status.OPTIMAL
 
-    def _take(self, result: Result, prices: Mapping[str, Fraction]) -> None:
+    def _take(self, result: Result, coefficients: Mapping[str, Fraction]) -> None:
         """Take a schedule if it is no worse in the sum that it is for."""
         solution = self._solution
 
         def total(offsets: Mapping[str, int]) -> Fraction:
             evaluation = evaluate(self._instance, offsets)
             values = (
-                price * find_layered(name).unserved(self._instance, evaluation)
-                for name, price in prices.items()
+                factor * find_layered(name).unserved(self._instance, evaluation)
+                for name, factor in coefficients.items()
             )
             return sum(values, Fraction(0))
 
@@ -230,8 +234,8 @@ class _AtPeriods:
     def _mix(self) -> None:
         """Optimise a weighted sum."""
         layered = {
-            name: price * find_layered(name).share(self._base)
-            for name, price in self._mixture.items()
+            name: factor * find_layered(name).share(self._base)
+            for name, factor in self._mixture.items()
             if is_layered(name)
         }
         by_solver = len(layered) == len(self._mixture)
@@ -240,7 +244,8 @@ class _AtPeriods:
         if not by_solver:
             proved = self._over_groups(WEIGHTED_SUM)
         total = sum(
-            (price * (self._value(name) or 0) for name, price in self._mixture.items()), Fraction(0)
+            (factor * (self._value(name) or 0) for name, factor in self._mixture.items()),
+            Fraction(0),
         )
         self._solution.levels.append(Level(WEIGHTED_SUM, total, proved))
 
@@ -254,7 +259,7 @@ class _AtPeriods:
             self._instance,
             time_limit=self._arguments.budget.fraction(share).remaining,
             seed=self._arguments.seed,
-            workers=self._arguments.workers,
+            threads=self._arguments.threads,
         )
         with interrupt_stops(search):
             try:
@@ -275,27 +280,29 @@ class _AtPeriods:
         if name == CUSHION:
             proved = self._widen(every, parts)
         else:
-            prices = [
-                costs.prices_of_units(self._mixture) if self._mixture else {name: 1}
+            coefficients = [
+                costs.coefficients_of_units(self._mixture) if self._mixture else {name: 1}
                 for costs in every
             ]
             for number, costs in enumerate(every):
-                parts[number], whole = self._improved(costs, prices[number], parts[number])
+                parts[number], whole = self._improved(costs, coefficients[number], parts[number])
                 proved = proved and whole
-        joined = join([costs.named(part) for costs, part in zip(every, parts, strict=True)])
+        joined = join(
+            [costs.offsets_by_job(part) for costs, part in zip(every, parts, strict=True)]
+        )
         self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 
     def _improved(
-        self, costs: Costs, prices: Mapping[str, int], start: Offsets
+        self, costs: Costs, coefficients: Mapping[str, int], start: Offsets
     ) -> tuple[Offsets, bool]:
         """Optimise a sum of objectives of a group; return the schedule and whether it is proved."""
         limits = self._limits(costs, start)
         cushion = self._cushion
-        answer = minimise(costs, prices, limits, cushion=cushion, start=start)
+        answer = minimise(costs, coefficients, limits, cushion=cushion, start=start)
         offsets = answer.offsets or start
         if not answer.proved:
-            offsets = descend(costs, prices, offsets, self._limits(costs, offsets), cushion)
+            offsets = improve(costs, coefficients, offsets, self._limits(costs, offsets), cushion)
         return offsets, answer.proved
 
     def _limits(self, costs: Costs, start: Offsets) -> dict[str, int]:
@@ -353,7 +360,7 @@ class _AtPeriods:
         held = any(is_layered(level.name) for level in self._solution.levels)
         if not held or not costs.units("latency", start):  # there may be no contention at all
             easy = without_contention(costs, slots)
-            if easy is not None and keeps(costs, easy, limits):
+            if easy is not None and is_feasible(costs, easy, limits):
                 return GroupResult(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
 

@@ -24,8 +24,6 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.solvers.arguments import (
     Arguments,
     Goal,
-    check_instance,
-    check_numbers,
     check_reserve,
     interrupt_stops,
     make_schedule,
@@ -63,17 +61,15 @@ def pareto(
     *,
     time_limit: float | None = None,
     seed: int = 0,
-    workers: int | None = None,
+    threads: int | None = None,
     cushion_slots: int = 0,
     callback: Callback | None = None,
 ) -> Front:
     """Find the non-dominated schedules for two objectives; see `metronome_opt.pareto`."""
-    check_instance(instance)
-    check_numbers(time_limit, seed, workers)
     names = _check_objectives(instance, objectives)
     check_reserve(instance, cushion_slots)
     budget = Budget(time_limit)
-    threads = workers or os.cpu_count() or 1
+    threads = threads or os.cpu_count() or 1
     arguments = Arguments(
         instance, find_solver("auto"), budget, seed, threads, cushion_slots=cushion_slots
     )
@@ -86,12 +82,12 @@ def pareto(
             offsets, complete = _front(longer, names, callback)
             rows = [(each, {}) for each in offsets]
     # The values are those that `verify` computes.
-    judged = [
+    evaluated = [
         (evaluate(instance, *row, cushion_slots=cushion_slots).objectives, row) for row in rows
     ]
     kept = nondominated(
         Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
-        for values, row in judged
+        for values, row in evaluated
     )
     bound = kept[0].values[0] if complete else None
     return Front(
@@ -176,7 +172,7 @@ def _front(
         instance,
         time_limit=whole.remaining,
         seed=arguments.seed,
-        workers=arguments.workers,
+        threads=arguments.threads,
         parent=whole,
     )
     every, join = group(search, traffic(instance), names)
@@ -192,7 +188,7 @@ def _front(
         fronts[number] = nondominated(
             Candidate(
                 tuple(costs.units(name, each) * costs.steps[name] for name in names),
-                ((costs.named(each), {}),),
+                ((costs.offsets_by_job(each), {}),),
             )
             for each in points
         )
@@ -221,14 +217,14 @@ def _between(
         archive = Archive((networks[0].limit, networks[1].limit))
         for each in ends:
             archive.add(values(each), each)
-        _descend(costs, names, archive)
+        _improve(costs, names, archive)
         proved = Nondominated(costs.search, archive).run(networks)
     except (ModelTooLargeError, CostTooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved
 
 
-def _descend(costs: Costs, names: Sequence[str], archive: Archive) -> None:
+def _improve(costs: Costs, names: Sequence[str], archive: Archive) -> None:
     """Move single jobs of known schedules, as long as that gives new points."""
     seen: set[Offsets] = set()
     free = [n for n, job in enumerate(costs.group.jobs) if job.fixed_offset is None]

@@ -58,7 +58,7 @@ def list_choices(part: Instance) -> tuple[list[dict[str, int]], bool]:
     return [dict(zip(names, slots, strict=True)) for slots in ranked], few
 
 
-def price_of(instance: Instance, stretch: Mapping[str, int]) -> Fraction:
+def stretch_cost(instance: Instance, stretch: Mapping[str, int]) -> Fraction:
     """Return the objective ``stretch``: the sum of ``weight * stretch / period``."""
     return sum(
         (Fraction(job.weight * stretch[job.name], job.period) for job in instance.jobs), Fraction(0)

@@ -39,7 +39,7 @@ def solve_goal(arguments: Arguments) -> Result:
         result = solve_contention(arguments)
         level = Level("contention", result.value, result.status is Status.OPTIMAL)
         return replace(result, levels=(level,))
-    if arguments.start is not None:
+    if arguments.warm_start is not None:
         raise InputError("warm_start: is for contention alone without a cushion")
     # Not needed for contention alone.
     from metronome_opt.solvers.multiobjective.offsets import solve_offsets
@@ -50,7 +50,7 @@ def solve_goal(arguments: Arguments) -> Result:
     else:
         longer = replace(arguments, instance=extend_bursts(instance, arguments.cushion_slots))
         solution = solve_offsets(longer)
-        if "stretch" in goal.objectives and not goal.prices:  # no job can be stretched
+        if "stretch" in goal.objectives and not goal.coefficients:  # no job can be stretched
             place = goal.objectives.index("stretch")
             solution.levels.insert(place, Level("stretch", Fraction(0), proved=True))
             solution.bound = solution.bound if place else Fraction(0)
@@ -58,7 +58,7 @@ def solve_goal(arguments: Arguments) -> Result:
 
 
 def _result(arguments: Arguments, solution: Solution) -> Result:
-    """Return the result, every value of it computed by the judge."""
+    """Return the result, with all values computed by `evaluate`."""
     instance, cushion_slots = arguments.instance, arguments.cushion_slots
     evaluation = evaluate(instance, solution.offsets, solution.stretch, cushion_slots=cushion_slots)
     values = evaluation.objectives

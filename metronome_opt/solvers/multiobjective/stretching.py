@@ -27,8 +27,8 @@ from metronome_opt.solvers.multiobjective.front import (
     nondominated,
 )
 from metronome_opt.solvers.multiobjective.offsets import Solution, solve_offsets
-from metronome_opt.solvers.multiobjective.periods import list_choices, price_of, stretched
-from metronome_opt.solvers.presolve.components import components
+from metronome_opt.solvers.multiobjective.periods import list_choices, stretch_cost, stretched
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.run import SolverRun
 
@@ -53,7 +53,7 @@ def solve_stretched(arguments: Arguments) -> Solution:
         If no stretches bring the hyperperiods within the limit, or a sum is asked for.
     """
     instance, goal, whole = arguments.instance, arguments.goal, arguments.budget
-    if goal.prices:
+    if goal.coefficients:
         raise InputError(
             "weights: a sum has no place for stretch, without which hyperperiods are too long; "
             "give objectives in an order instead"
@@ -162,11 +162,11 @@ class _StretchSearch:
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
     ) -> Values:
         """Return the objectives of a schedule in their order, to be minimised."""
-        search = SolverRun(self._stretched(part, stretch), time_limit=None, seed=0, workers=1)
+        search = SolverRun(self._stretched(part, stretch), time_limit=None, seed=0, threads=1)
         costs = Costs(search, traffic(self.original), self.names)
         order = tuple(offsets[job.name] for job in search.instance.jobs)
         return tuple(
-            price_of(part, stretch)
+            stretch_cost(part, stretch)
             if name == STRETCH
             else _to_minimise(name, costs.value(name, order))
             for name in self.names
@@ -189,8 +189,8 @@ class _StretchSearch:
         ranked += choices[len(candidates) :]
         for number, stretch in enumerate(ranked):
             notify(number, len(ranked), candidates)
-            price = price_of(part, stretch)
-            if is_worse(self._low(price), candidates):
+            cost = stretch_cost(part, stretch)
+            if is_worse(self._low(cost), candidates):
                 continue
             if budget.stopped:
                 complete = False
@@ -211,11 +211,11 @@ class _StretchSearch:
         candidates: list[Candidate],
     ) -> bool:
         """Add the best schedule at some stretches; return whether no better one is missing."""
-        price = price_of(part, stretch)
+        cost = stretch_cost(part, stretch)
 
         def is_enough(event: ProgressEvent) -> bool:
             return budget.stopped or (
-                event.bound is not None and is_worse(self._low(price, event.bound), candidates)
+                event.bound is not None and is_worse(self._low(cost, event.bound), candidates)
             )
 
         solved = solve_offsets(
@@ -232,7 +232,7 @@ class _StretchSearch:
             budget.interrupt()
         values = self.values(part, solved.offsets, stretch)
         closed = all(level.proved for level in solved.levels) or is_worse(
-            self._low(price, solved.bound), candidates
+            self._low(cost, solved.bound), candidates
         )
         candidates.append(Candidate(values, ((solved.offsets, stretch),)))
         return closed
@@ -241,9 +241,9 @@ class _StretchSearch:
         """Return a part at some periods, bursts extended by the reserve."""
         return extend_bursts(stretched(part, stretch), self.arguments.cushion_slots)
 
-    def _low(self, price: Fraction, bound: Fraction | None = None) -> Values:
-        """Return lower bounds of the values, given the price of stretches and one of the first."""
-        known = {self.at_periods[0]: bound or Fraction(0), STRETCH: price}
+    def _low(self, cost: Fraction, bound: Fraction | None = None) -> Values:
+        """Return lower bounds of the values, given the cost of stretches and a first bound."""
+        known = {self.at_periods[0]: bound or Fraction(0), STRETCH: cost}
         return tuple(
             _to_minimise(name, None)
             if find_objective(name).maximised
@@ -253,9 +253,9 @@ class _StretchSearch:
 
 
 def _greedy(instance: Instance) -> dict[str, int]:
-    search = SolverRun(instance, time_limit=None, seed=0, workers=1)
+    search = SolverRun(instance, time_limit=None, seed=0, threads=1)
     greedy.run(search)
-    return search.named() or dict(instance.unshifted)
+    return search.offsets_by_job() or dict(instance.unshifted)
 
 
 def _to_minimise(name: str, value: Fraction | None) -> Fraction:

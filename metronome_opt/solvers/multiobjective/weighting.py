@@ -27,25 +27,25 @@ def find_layered(name: str) -> LayeredObjective:
     return objective
 
 
-def weigh(instance: Instance, prices: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
+def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
     """Return a sum of layered objectives as the contention of other weights, and its unit.
 
     Parameters
     ----------
-    prices
-        Of a Mbit/s of each objective, by name, not negative. That of latency is for what is late,
-        Mbit/s, not for its share of the traffic.
+    coefficients
+        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
+        that is late, not of its share of the traffic.
 
     Returns
     -------
     tuple
         The jobs with other weights, and what a unit of their contention counts in the sum.
     """
-    common = math.lcm(1, *(price.denominator for price in prices.values()))
-    whole = {find_layered(name): int(price * common) for name, price in prices.items()}
+    common = math.lcm(1, *(factor.denominator for factor in coefficients.values()))
+    whole = {find_layered(name): int(factor * common) for name, factor in coefficients.items()}
     shared = math.gcd(*whole.values()) or 1
     jobs = []
     for job in instance.jobs:
-        terms = (price // shared * layer.weight(job.weight) for layer, price in whole.items())
+        terms = (factor // shared * layer.weight(job.weight) for layer, factor in whole.items())
         jobs.append(job.model_copy(update={"weight": sum(terms)}))
     return instance.replace(jobs=tuple(jobs)), Fraction(shared, common)

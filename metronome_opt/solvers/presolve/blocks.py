@@ -95,6 +95,27 @@ def split(instance: Instance) -> Split:
     return Split(instance, tuple(_part(instance, links) for links in blocks))
 
 
+def components(instance: Instance) -> tuple[Instance, ...]:
+    """Return the parts of an instance whose jobs share no link; a job without links is one.
+
+    Unlike blocks they share no job, so objectives of single jobs, such as `wait`, add up over them.
+    """
+    graph = nx.Graph()
+    for job in instance.jobs:
+        graph.add_node(("job", job.name))
+        graph.add_edges_from((("job", job.name), ("link", link)) for link in job.links)
+    place = {job.name: index for index, job in enumerate(instance.jobs)}
+    parts = []
+    for component in nx.connected_components(graph):
+        jobs = sorted((name for kind, name in component if kind == "job"), key=place.__getitem__)
+        links = {name for kind, name in component if kind == "link"}
+        if links:
+            parts.append(restrict(instance, links))
+        else:
+            parts.append(instance.replace(links=(), jobs=(instance.job(jobs[0]),)))
+    return tuple(sorted(parts, key=lambda part: place[part.jobs[0].name]))
+
+
 def _graph(instance: Instance) -> nx.Graph:
     """Return the bipartite graph of the used links and the free jobs that use them."""
     graph = nx.Graph()

@@ -98,7 +98,7 @@ def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
     ----------
     order
         Indices of the jobs, every free one among them: the earlier a job, the smaller its domain.
-        The longest period comes first if left out, which leaves few offsets in all.
+        By default the longest period comes first, which leaves few offsets in all.
     """
     shared = nx.utils.UnionFind(link.name for link in instance.links)
     for job in instance.jobs:

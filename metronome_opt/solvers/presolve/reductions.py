@@ -49,7 +49,7 @@ def _grid_of(instance: Instance) -> int:
 
 
 def coarsen(instance: Instance) -> Reduction:
-    """Return the instance in slots of the grid; ready times and current offsets are left out.
+    """Return the instance in slots of the grid; ready times and current offsets are omitted.
 
     Bursts are moved so that the first one of each job begins with its period.
     """

@@ -12,14 +12,14 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     at_periods,
     shorten_periods,
 )
-from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import FEASIBILITY_SOLVERS, check_feasibility
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.verify import evaluate
 from tests.allocation.slots.feasibility_cases import check_offsets, fits, tiny_instance
 from tests.builders import job, network
 
-EXACT = sorted(name for name, solver in SOLVERS.items() if solver.master)
+EXACT = sorted(name for name, solver in FEASIBILITY_SOLVERS.items() if solver.exact)
 
 
 def check_fits(instance: Instance, fits: bool, solver: str) -> None:
@@ -113,7 +113,7 @@ def test_without_time_nothing_is_known(solver: str) -> None:
     [
         (
             {"solver": "magic"},
-            f"solver: 'magic' is not known; choose from {', '.join(SOLVERS)}",
+            f"solver: 'magic' is not known; choose from {', '.join(FEASIBILITY_SOLVERS)}",
         ),
         ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
         ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on, got -1"),
@@ -129,7 +129,7 @@ def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:
     """Two of 4.9 do not fit into 5, whatever the unit; sums above 2**63 wrap around in kernels."""
     for unit in (10**17, 10**30):
         jobs = [job(name, 10, (0, 6, 49 * unit)) for name in "ab"]
-        for solver in SOLVERS:
+        for solver in FEASIBILITY_SOLVERS:
             instance = network(*jobs, capacity=50 * unit)
             assert check_feasibility(instance, drop=True, solver=solver).cost == 1
             assert check_feasibility(instance, solver=solver).offsets is None

@@ -14,7 +14,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityProblem,
     FeasibilityResult,
 )
-from metronome_opt.allocation.slots.job_selection import SOLVERS, check_feasibility
+from metronome_opt.allocation.slots.job_selection import FEASIBILITY_SOLVERS, check_feasibility
 from metronome_opt.problem.instance import Instance
 from tests.allocation.slots.feasibility_cases import (
     check_decision,
@@ -64,7 +64,7 @@ def test_all_jobs_or_the_heaviest(draw: Random) -> None:
             instance, drop=True, cushion_slots=cushion, solver=solver, threads=1
         )
         check_dropped(instance, dropped, cushion)
-        if SOLVERS[solver].master:
+        if FEASIBILITY_SOLVERS[solver].exact:
             assert (found.offsets is None) == bool(found.refutations) == (not fitting)
             assert dropped.cost == dropped.bound == least
         assert dropped.bound is not None

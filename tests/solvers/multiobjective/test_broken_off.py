@@ -96,7 +96,7 @@ def test_front_keeps_points_wherever_search_stops(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Nondominated, "_stopped", property(stopped))
     for looks in itertools.count():
         left = looks
-        front = pareto(crowd, workers=1)
+        front = pareto(crowd, threads=1)
         assert front.points
         assert all(verify_schedule(crowd, point) == () for point in front.points)
         assert front.complete == (left >= 0)

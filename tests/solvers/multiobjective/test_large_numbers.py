@@ -20,8 +20,8 @@ ASKED: dict[str, Callable[[Instance], Any]] = {
     "other order": lambda i: solve(i, objective=["wait", "cushion", "latency"], threads=1),
     "sum": lambda i: solve(i, objective={"contention": "1/3", "wait": 1, "moves": 1}, threads=1),
     "stretch": lambda i: solve(i, objective=["contention", "stretch"], threads=1, time_limit=5),
-    "front": lambda i: pareto(i, workers=1),
-    "stretched front": lambda i: pareto(i, ["latency", "stretch"], workers=1, time_limit=5),
+    "front": lambda i: pareto(i, threads=1),
+    "stretched front": lambda i: pareto(i, ["latency", "stretch"], threads=1, time_limit=5),
 }
 
 

@@ -51,7 +51,7 @@ def is_sound(found: Front) -> bool:
 @given(contested(), TWO)
 @examples(60)
 def test_front_is_complete(instance: Instance, names: list[str]) -> None:
-    found = pareto(instance, names, workers=1)
+    found = pareto(instance, names, threads=1)
     assert points(found) == front(every(instance), names)
     assert is_sound(found)
     assert found.complete
@@ -64,7 +64,7 @@ def test_front_with_reserve_is_that_of_longer_bursts(
     instance: Instance, names: list[str], slots: int
 ) -> None:
     assume(slots <= max(job.period + job.max_stretch for job in instance.jobs))
-    found = pareto(instance, names, cushion_slots=slots, workers=1)
+    found = pareto(instance, names, cushion_slots=slots, threads=1)
     assert points(found) == front(every(instance, cushion_slots=slots), names)
     assert is_sound(found)
     assert {point.cushion_slots for point in found.points} == {slots}
@@ -75,7 +75,7 @@ def test_front_with_reserve_is_that_of_longer_bursts(
 
 def test_front_of_blocks_that_share_a_job() -> None:
     instance = two_blocks()
-    found = pareto(instance, workers=1)
+    found = pareto(instance, threads=1)
     assert found.complete
     assert points(found) == front(every(instance), ["contention", "latency"])
     assert is_sound(found)
@@ -91,7 +91,7 @@ def test_one_point_needs_no_search_between_ends(monkeypatch: pytest.MonkeyPatch)
     assert best.status is Status.OPTIMAL
     assert best.value
     monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
-    found = pareto(instance, workers=1, time_limit=None)
+    found = pareto(instance, threads=1, time_limit=None)
     assert found.complete
     assert [point.objectives["contention"] for point in found.points] == [best.value]
 
@@ -101,7 +101,7 @@ def test_one_point_needs_no_search_between_ends(monkeypatch: pytest.MonkeyPatch)
 
 def test_front_cut_short_is_not_complete() -> None:
     began = time.monotonic()
-    found = pareto(HARD, time_limit=1, workers=1)
+    found = pareto(HARD, time_limit=1, threads=1)
     assert not found.complete
     assert found.stop is StopReason.TIME_LIMIT
     assert found.points
@@ -115,11 +115,11 @@ def test_front_cut_short_is_not_complete() -> None:
 def test_front_callback_is_notified_of_every_part() -> None:
     instance = two_blocks()
     events: list[FrontEvent] = []
-    whole = pareto(instance, workers=1, callback=events.append)
+    whole = pareto(instance, threads=1, callback=events.append)
     assert [(event.done, event.parts) for event in events] == [(1, 2), (2, 2)]
     assert events[0].points < events[1].points
     assert whole.complete
-    ended = pareto(instance, workers=1, callback=lambda _: True)
+    ended = pareto(instance, threads=1, callback=lambda _: True)
     assert not ended.complete
     assert is_sound(ended)
 
@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_points() -> None:
     began = time.monotonic()
     timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    found = pareto(HARD, time_limit=100, workers=1)
+    found = pareto(HARD, time_limit=100, threads=1)
     timer.join()
     assert found.stop is StopReason.INTERRUPTED
     assert not found.complete

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.multiobjective import periods
-from metronome_opt.solvers.multiobjective.periods import list_choices, price_of, stretched
+from metronome_opt.solvers.multiobjective.periods import list_choices, stretch_cost, stretched
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import instances
@@ -72,4 +72,4 @@ def test_stretched_instance_has_costs_of_stretch(instance: Instance, data: st.Da
     same = evaluate(made, offsets).objectives
     for name in ("contention", "wait", "moves", "cushion"):
         assert same[name] == judged[name]
-    assert price_of(instance, stretch) == judged["stretch"]
+    assert stretch_cost(instance, stretch) == judged["stretch"]

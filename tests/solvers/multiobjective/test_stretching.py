@@ -51,7 +51,7 @@ def test_lexicographic_order_with_stretch_is_optimal(
 @given(stretchable(), st.sampled_from(("contention", "latency")))
 @examples(12)
 def test_front_with_stretch_is_complete(instance: Instance, other: str) -> None:
-    found = pareto(instance, [other, "stretch"], workers=1)
+    found = pareto(instance, [other, "stretch"], threads=1)
     points = [
         tuple(cost(name, each.objectives[name]) for name in (other, "stretch"))
         for each in found.points
