@@ -37,6 +37,7 @@ def constraints() -> str:
 def test_the_wheel_holds_the_data_and_the_type_marker(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "metronome_opt/py.typed" in names
+    assert "metronome_opt/kubernetes/claims/crds.yaml" in names
     assert "metronome_opt/models/scenarios/paper-24.yaml" in names
     assert "metronome_opt/models/formulations/rotation.mzn" in names
     assert "metronome_opt/models/studies/snapshot.yaml" in names

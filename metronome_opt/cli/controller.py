@@ -87,6 +87,7 @@ def controller(
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
         live = LiveCluster(client)
+        live.check_release()
         if listen is not None:
             _answer_scrapes(listen, metrics)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,8 +104,8 @@ def controller(
             store.state,
             live,
             namespace=namespace,
-            patience_s=bind_timeout,
-            node_patience_s=node_timeout,
+            bind_timeout_s=bind_timeout,
+            node_timeout_s=node_timeout,
         )
         watch(client, where, changed, stop)
         run(

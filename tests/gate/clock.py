@@ -1,4 +1,4 @@
-"""A clock that stands still unless somebody sleeps or says how long something takes."""
+"""A clock that stands still unless somebody sleeps or states how long something takes."""
 
 from __future__ import annotations
 

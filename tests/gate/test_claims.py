@@ -1,4 +1,4 @@
-"""What stands in a file of claims, and what is said of files that cannot be obeyed."""
+"""Claims are read from files exactly; a file that cannot be obeyed is one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate tells of its bursts: lines of JSON, counters, and answers to scrapes."""
+"""A gate reports every burst: lines of JSON, counters, and answers to scrapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the variables of a process make of a gate."""
+"""Variables of a process configure its gate; an invalid one is one warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop that goes through a gate: who waits, and for how long."""
+"""Bursts wait for their windows, and nested or concurrent ones are one burst."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that name their bursts, bursts that never end, and slow scrapers."""
+"""A gate survives mistakes: wrong phases, bursts that never end, slow scrapers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate never does: wait longer than a period, raise, or keep a loop from ending."""
+"""A gate never waits longer than a period, never raises, and lets its loop end."""
 
 from __future__ import annotations
 

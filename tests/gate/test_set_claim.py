@@ -1,4 +1,4 @@
-"""Claims that change, vanish and come back, and clocks that are set: step by step, and no stall."""
+"""A gate goes over to another claim, or clock, step by step and without a stall."""
 
 from __future__ import annotations
 

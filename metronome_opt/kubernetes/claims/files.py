@@ -1,6 +1,6 @@
-"""Manifests as files: YAML that every reader understands alike, in a folder that kubectl applies.
+"""Manifests as files: YAML of one meaning to all readers, in a folder that kubectl applies.
 
-Each file is the old one or the new one, never a part. Only files that an export wrote are ever
+A file is the old one or the new one, never a part. Only files that an export wrote are ever
 replaced or removed.
 """
 
@@ -21,7 +21,7 @@ from metronome_opt.kubernetes.claims.schemas import KUSTOMIZATION, Manifests, re
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
-_GATES = "gates.json"  # the claims once more, for gates, which read no YAML
+_GATES = "gates.json"  # a copy of the claims for gates, which read no YAML
 
 # First line of the index, by which an export is recognised.
 _SIGNATURE = f"# {_HEADERS[_KUSTOMIZATION].splitlines()[0]}"
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files and of the files in folders, each with its place.
+    """Yield the documents of files and of the files in folders, with their locations.
 
     Raises
     ------
@@ -58,8 +58,8 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     """Write objects by file; return the files.
 
-    The folder is missing, empty or written by an earlier export. What was written for the same
-    objects before comes out byte for byte the same.
+    The folder is missing, empty or written by an earlier export. Equal objects give files with
+    equal bytes.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def check_folder(directory: str | Path) -> set[str]:
     Raises
     ------
     InputError
-        If an export could not replace the folder: it holds what no export wrote.
+        If an export could not replace the folder: it holds a file that no export wrote.
     """
     folder = Path(directory)
     try:
@@ -92,8 +92,11 @@ def check_folder(directory: str | Path) -> set[str]:
         if not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder")
         entries = sorted(folder.iterdir())
-        foreign = [each for each in entries if not _OURS.fullmatch(each.name)]
-        foreign += [each for each in entries if each.is_symlink() or not each.is_file()]
+        foreign = [
+            path
+            for path in entries
+            if not _OURS.fullmatch(path.name) or path.is_symlink() or not path.is_file()
+        ]
         index = folder / _KUSTOMIZATION
         if entries and not foreign and not (index in entries and _is_signed(index)):
             foreign = [index if index in entries else entries[0]]
@@ -114,7 +117,7 @@ def _is_signed(index: Path) -> bool:
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:
-    """Return the text of each file."""
+    """Return the texts of the files."""
     version, kind = KUSTOMIZATION
     index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
     texts = {name: dump_objects(items, header=_HEADERS[name]) for name, items in manifests.items()}
@@ -124,7 +127,7 @@ def _texts(manifests: Manifests) -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """The safe dumper in pure Python, so that the bytes are the same on every machine."""
+    """The safe dumper in pure Python, which writes equal bytes on all machines."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class asks for it)
         """Write everything out; anchors help no reader of a manifest."""
@@ -138,9 +141,9 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """Quote text that a YAML reader might take for a number or a truth value.
 
-    PyYAML itself quotes what *it* would read so. Readers in Go differ: to them ``1e3`` is a number
-    and ``y`` a truth value. Only text of two characters or more that begins with a letter is
-    left plain, and of that PyYAML quotes the words with a meaning, such as ``true`` and ``no``.
+    PyYAML itself quotes text that *it* would read so. Readers in Go differ: to them ``1e3`` is a
+    number and ``y`` a truth value. Only text of two characters or more that begins with a letter
+    stays plain, and PyYAML quotes such words with a meaning, as ``true`` and ``no``.
     """
     style = None if _PLAIN.fullmatch(text) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -152,12 +155,19 @@ _Dumper.add_representer(str, _represent_text)
 def dump_objects(
     objects: Iterable[Mapping[str, Any]], header: str = "", *, compact: bool = False
 ) -> str:
-    """Return plain values as a YAML stream, after comment lines, the keys in the order they have.
+    """Return plain values as a YAML stream, with their keys in order.
 
-    Compact is for people: what holds nothing but plain values stands on one line.
+    Parameters
+    ----------
+    objects
+        The values.
+    header
+        Comment lines that go before them.
+    compact
+        Write lists and mappings of plain values on one line, for people.
     """
     body: str = yaml.dump_all(
-        [dict(each) for each in objects],
+        [dict(item) for item in objects],
         Dumper=_Dumper,
         sort_keys=False,
         explicit_start=not compact,

@@ -1,8 +1,8 @@
 """Objects of a cluster for a verified schedule.
 
-A capacity for each node, a claim for each task, and what the network-aware scheduler plugins take:
-AppGroup and NetworkTopology. The definitions of these two are installed with the plugins
-(kubernetes-sigs/scheduler-plugins), not by us.
+They are a capacity for each node, a claim for each task, and AppGroups and a NetworkTopology for
+the network-aware scheduler plugins (kubernetes-sigs/scheduler-plugins), which install the
+definitions of these two.
 """
 
 from __future__ import annotations
@@ -205,18 +205,17 @@ def _claims(
 ) -> list[Manifest]:
     """Return one STBandwidthClaim per task, in the order of job names and indices.
 
-    That a claim is called like the pod it is for is a choice of ours. Where a cushion was reserved,
-    traffic and cushion are still those of the bursts as they are, and the reserve stands beside. Of
-    several interfaces the first is named, and the traffic is that on all of them together. A task
-    that crosses no link while others of its job do has the minimum cushion of their links: it is as
-    late as they are.
+    That a claim is called like its pod is a choice of ours. A reserved cushion changes neither
+    traffic nor cushion, and stands beside them. The first of several interfaces is named, and the
+    traffic is the sum over all of them. A task that crosses no link while others of its job do has
+    the minimum cushion of their links: it is as late as they are.
     """
     part, gated = comparable_part(instance, schedule)
     reports: dict[str, LinkReport] = {}
     if any((gated.gated or {"": True}).values()) or not part.long_hyperperiods(gated.stretch):
         limit = schedule.stretch_limit
-        judged = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
-        reports = {report.name: report for report in judged.links}
+        evaluation = evaluate(part, gated.offsets, gated.stretch, stretch_limit=limit)
+        reports = {report.name: report for report in evaluation.links}
     hosts = deployment.cluster.nodes_by_name
     paths = (schedule.paths or {}) if deployment.cluster.routing == "chosen" else {}
     slot_us = 1000 * instance.slot_ms
@@ -226,9 +225,9 @@ def _claims(
         node = naming.nodes[task.node]
         stretch = schedule.stretch.get(job.name, 0)
         own = {*hosts[task.node].rails}.intersection(task.links)
-        mine = [reports[link] for link in own or job.links if link in reports]
-        cushion = min((each.cushion for each in mine if each.cushion is not None), default=None)
-        hyperperiod = math.lcm(job.period + stretch, *(each.hyperperiod for each in mine))
+        links = [reports[link] for link in own or job.links if link in reports]
+        cushion = min((link.cushion for link in links if link.cushion is not None), default=None)
+        hyperperiod = math.lcm(job.period + stretch, *(link.hyperperiod for link in links))
         is_gated = (schedule.gated or {}).get(job.name, True)
         times = {
             "offsetMicroseconds": slot_us * schedule.offsets[job.name],

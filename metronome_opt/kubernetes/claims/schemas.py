@@ -19,6 +19,6 @@ CAPACITY = "STBandwidthCapacity"
 
 
 def read_shipped(name: str) -> list[Any]:
-    """Return the documents of a YAML file that is shipped beside this module."""
+    """Return the documents of a YAML file beside this module."""
     text = files("metronome_opt.kubernetes.claims").joinpath(name).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))

@@ -1,4 +1,4 @@
-"""Slots of a job as its pods carry them, and claims of its tasks, each owned by its pod."""
+"""Slots of a job as its pods carry them, and claims of its tasks, which their pods own."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from metronome_opt.kubernetes.state.state import ClusterState
 OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
 
-
 Slots = Mapping[str, Any]
-"""Slots of a job as the annotation of its pods has them, which its gates read."""
+"""Slots of a job in the annotation of its pods, which gates read."""
 
 
-def slots_of(state: ClusterState, claim: Reservation) -> Slots:
+def slots_of(state: ClusterState, reservation: Reservation) -> Slots:
     """Return the slots of a reservation.
 
-    A burst is on time if it is late by a hundredth of the period: plans keep twice that distance
+    A burst that is late by a hundredth of the period is on time: plans keep twice that distance
     between bursts, see `metronome_opt.allocation.slots.plan_search`.
     """
     slot_ms = state.cluster.slot_ms
     return {
-        "offset_ms": slot_ms * claim.offset,
-        "period_ms": slot_ms * claim.period,
-        "starts_ms": sorted(slot_ms * phase.start for phase in claim.gang.phases),
-        "cushion_ms": slot_ms * claim.period / 100,
-        "gated": claim.gated,
-        "job": claim.job,
-        **({"traffic_class": claim.traffic_class} if claim.traffic_class else {}),
-        **({"paths": [list(its) for its in claim.paths]} if claim.paths else {}),
+        "offset_ms": slot_ms * reservation.offset,
+        "period_ms": slot_ms * reservation.period,
+        "starts_ms": sorted(slot_ms * phase.start for phase in reservation.gang.phases),
+        "cushion_ms": slot_ms * reservation.period / 100,
+        "gated": reservation.gated,
+        "job": reservation.job,
+        **({"traffic_class": reservation.traffic_class} if reservation.traffic_class else {}),
+        **({"paths": [list(its) for its in reservation.paths]} if reservation.paths else {}),
     }
 
 
 def pod_annotations(slots: Slots, name: str, task: int = 0) -> dict[str, str]:
-    """Return slots as annotations of the pod of a task and a name, which its claim has too."""
+    """Return slots as annotations of the pod of a task; pod and claim have equal names."""
     stated = {"claim": name, "slots": json.dumps(slots)}
     if "paths" in slots:
         stated["path"] = ",".join(map(str, slots["paths"][task]))
@@ -63,7 +62,7 @@ def stated_slots(pod: Pod) -> Any:
 
 
 class Assignment(NamedTuple):
-    """A pod as a task of its job, and the node that it gets."""
+    """A pod, the number of its task, and the node that it gets."""
 
     pod: Pod
     number: int
@@ -77,39 +76,40 @@ def claim_labels(job: str) -> dict[str, str]:
 
 
 def claim_manifests(
-    state: ClusterState, claim: Reservation, tasks: Sequence[Assignment]
+    state: ClusterState, reservation: Reservation, tasks: Sequence[Assignment]
 ) -> list[Manifest]:
-    """Return the claims of some tasks of a job that has its place."""
+    """Return the claims of some tasks of a job with a reservation."""
     if not tasks:
         return []
     slot_us = 1000 * state.cluster.slot_ms
-    routes = state.placement(claim).routes
+    routes = state.placement(reservation).routes
     times = {
-        "offsetMicroseconds": slot_us * claim.offset,
-        "stretchMicroseconds": slot_us * claim.stretch,
+        "offsetMicroseconds": slot_us * reservation.offset,
+        "stretchMicroseconds": slot_us * reservation.stretch,
         "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
-        "gated": None if claim.gated else False,
-        "trafficClass": claim.traffic_class or None,
+        "gated": None if reservation.gated else False,
+        "trafficClass": reservation.traffic_class or None,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         flows = routes[number].count(routes[number][0]) if routes[number] else 1
+        path = list(reservation.paths[number]) if reservation.paths else []
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
             "kind": CLAIM,
             "metadata": {
                 "name": pod.name,
                 "namespace": pod.namespace,
-                "labels": claim_labels(claim.job),
+                "labels": claim_labels(reservation.job),
                 "ownerReferences": [owner],
             },
             "spec": claim_spec(
-                claim.gang,
+                reservation.gang,
                 number,
                 (node, routes[number]),
                 slot_us,
-                {**times, "path": list(claim.paths[number]) or None if claim.paths else None},
+                {**times, "path": path or None},
                 flows,
             ),
         }
@@ -123,8 +123,8 @@ def key(manifest: Manifest) -> tuple[str, str]:
 
 
 def matches(claim: Mapping[str, Any] | None, wanted: Manifest) -> bool:
-    """Return whether a claim exists, of this very pod, with this specification."""
+    """Return True if a claim exists, of this very pod, with this specification."""
     if claim is None or claim.get("spec") != wanted["spec"]:
         return False
-    owners = {each.get("uid") for each in claim["metadata"].get("ownerReferences") or ()}
+    owners = {owner.get("uid") for owner in claim["metadata"].get("ownerReferences") or ()}
     return wanted["metadata"]["ownerReferences"][0]["uid"] in owners

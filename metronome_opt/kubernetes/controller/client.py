@@ -1,6 +1,6 @@
 """The client of a cluster's API server: lightkube's, with errors of one line.
 
-A request that the server refuses, or gives no usable answer to, is a `ClusterError`.
+A refused request, or one without a usable answer, is a `ClusterError`.
 
 Needs the extra `cluster`.
 """
@@ -50,26 +50,26 @@ except ModuleNotFoundError as error:
 
 ALL_NAMESPACES = "*"
 
-# lightkube ignores these, and would use another identity or another server.
+# lightkube ignores these fields, and would use another identity or another server.
 _UNSUPPORTED = ("proxy-url", "tls-server-name", "as", "as-uid", "as-groups", "as-user-extra")
 _CREDENTIALS = "client.authentication.k8s.io"
 _KUBECONFIG = Path("~/.kube/config")
 _TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 _PAGE = 500
-_LONGEST = 300  # characters of what a server says
+_MAX_TEXT = 300  # characters of a server's message
 _PASSING = (408, 410, 429)
 
-Resource = type[Any]  # of lightkube, whose annotations want either a global or a namespaced one
+Resource = type[Any]  # lightkube's annotations want either a global or a namespaced resource
 
 
 class ClusterError(RemoteError):
-    """An API server refused, or gave no answer that can be used.
+    """An API server refused, or gave no usable answer.
 
     Attributes
     ----------
     code
-        Status of the answer, such as 403 for a right that is lacking and 404 for an object or a
-        kind that is not there; None without an answer.
+        Status of the answer, such as 403 for a missing right and 404 for a missing object or kind;
+        None without an answer.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -78,13 +78,13 @@ class ClusterError(RemoteError):
 
 
 def connect(kubeconfig: Path | None = None) -> Client:
-    """Return a client; nothing is asked yet.
+    """Return a client, without a request.
 
     Parameters
     ----------
     kubeconfig
-        The file; None for the one in ``KUBECONFIG``, else ``~/.kube/config``, else what a pod finds
-        inside a cluster. Its current context counts.
+        The file, of which the current context counts; None for ``KUBECONFIG``, else
+        ``~/.kube/config``, else the service account of a pod.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def connect(kubeconfig: Path | None = None) -> Client:
         return Client(config, timeout=_TIMEOUT, field_manager=MANAGER)
     except MetronomeError:
         raise
-    except Exception as error:  # whatever the library raises: its text may quote the file
+    except Exception as error:  # of the library, whose text may quote the file
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise InputError(
             f"{kubeconfig or 'kubeconfig'}: cannot be used ({reason}); see whether kubectl can"
@@ -109,15 +109,25 @@ def server_of(client: Client) -> str:
     return str(url.copy_with(username=None, password=None)).rstrip("/")
 
 
+def release(client: Client) -> tuple[int, int]:
+    """Return the release of the server, such as (1, 36)."""
+    http = client._client._client
+    with asking(client):
+        answer = http.get("/version").raise_for_status().json()
+        # Some distributions write "27+".
+        major, minor = (int(answer[part].rstrip("+")) for part in ("major", "minor"))
+        return major, minor
+
+
 @contextmanager
 def asking(client: Client) -> Iterator[None]:
-    """Raise a ClusterError for whatever goes wrong with a request of the client."""
+    """Raise a ClusterError for any failure of a request of the client."""
     server = server_of(client)
     try:
         yield
     except MetronomeError:
         raise
-    except ConfigError:  # of a credential plugin: its text may hold what the plugin said
+    except ConfigError:  # of a credential plugin, whose output its text may hold
         raise ClusterError(
             f"{server}: the kubeconfig's credentials for it cannot be got; "
             "see whether kubectl can use them"
@@ -127,10 +137,10 @@ def asking(client: Client) -> Iterator[None]:
     except httpx2.TimeoutException:
         raise ClusterError(f"{server}: no answer in time; is it overloaded?") from None
     except Exception as error:
-        # Only what the operating system says is repeated: other texts quote requests and answers.
+        # Only texts of the operating system are repeated: others quote requests and answers.
         said = str(error) if isinstance(error, httpx2.NetworkError) else type(error).__name__
         raise ClusterError(
-            f"{server}: no answer of an API server ({sanitize(said, _LONGEST)}); is it up, are "
+            f"{server}: no answer of an API server ({sanitize(said, _MAX_TEXT)}); is it up, are "
             "its address and its certificate-authority in the kubeconfig right?"
         ) from None
 
@@ -141,9 +151,16 @@ def listed(
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> list[Manifest]:
-    """Return all objects of a resource, or those with these labels.
+    """Return the objects of a resource, also if the server lists them in several pages.
 
-    They are looked for in a namespace, `ALL_NAMESPACES`, or (None) that of the client.
+    Parameters
+    ----------
+    client, resource
+        The client, and the resource.
+    namespace
+        The namespace, `ALL_NAMESPACES`, or None for that of the client.
+    labels
+        Labels that the objects have; None for all objects.
     """
     selector: dict[str, Any] = {"labels": dict(labels)} if labels else {}
     if issubclass(resource, GenericNamespacedResource):
@@ -154,7 +171,7 @@ def listed(
 
 
 def apply(client: Client, resource: Resource, manifest: Manifest) -> None:
-    """Apply an object on the server's side, with the fields of it that others manage."""
+    """Apply an object on the server's side, also fields that others manage."""
     where, kind = manifest["metadata"], PatchType.APPLY
     place = {"namespace": where["namespace"]} if "namespace" in where else {}
     with asking(client):
@@ -172,7 +189,7 @@ def merge(
 def delete(
     client: Client, resource: Resource, name: str, namespace: str | None, uid: str | None = None
 ) -> None:
-    """Delete an object if it is there; with `uid` that one and none that was made since."""
+    """Delete an object if it exists; with `uid`, only the object of this identity."""
     # lightkube's own `delete` has no preconditions.
     generic = client._client
     request = generic.prepare_request("delete", resource, name=name, namespace=namespace)
@@ -225,12 +242,12 @@ def _read_config(path: Path | None) -> SingleConfig:
         raise InputError(f"{path}: has no context {quote(name)}; kubectl config use-context NAME")
     chosen = files.contexts[name]
     for kind, of in (("cluster", chosen.cluster), ("user", chosen.user)):
-        entries = [each for each in document.get(f"{kind}s") or () if each["name"] == of]
-        for field in (field for field in _UNSUPPORTED for each in entries if field in each[kind]):
+        entries = [entry for entry in document.get(f"{kind}s") or () if entry["name"] == of]
+        for field in (name for name in _UNSUPPORTED for entry in entries if name in entry[kind]):
             raise InputError(f"{path}: {kind}.{field}: is not supported; use a context without it")
     user = files.users[chosen.user] if chosen.user else User()
     if user.exec is not None:
-        # lightkube knows only v1beta1, whose answers are those of v1, and sets no environment.
+        # lightkube knows only v1beta1, with answers as of v1, and sets no environment.
         version = {"apiVersion": user.exec.apiVersion, "kind": "ExecCredential"}
         request = json.dumps({**version, "spec": {"interactive": False}})
         user.exec.env = [*(user.exec.env or ()), NameValue("KUBERNETES_EXEC_INFO", request)]
@@ -263,4 +280,4 @@ def _refused(error: httpx2.HTTPStatusError, server: str) -> ClusterError:
         said = "does not accept these credentials; log in again"
     elif code == 404 and not (status and status.details and status.details.name):
         said = f"knows no {error.request.url.path}; is its definition applied?"
-    return ClusterError(f"{server}: status {code}, {sanitize(said, _LONGEST)}", code)
+    return ClusterError(f"{server}: status {code}, {sanitize(said, _MAX_TEXT)}", code)

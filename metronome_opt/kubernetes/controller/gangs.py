@@ -1,4 +1,4 @@
-"""Pods that request a place, and the gangs that they form."""
+"""Pods that request nodes, and the gangs that they form."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class GangPods:
     Attributes
     ----------
     pods
-        Those that have not ended.
+        Pods that have not ended.
     done
-        Those that succeeded where we placed them; their tasks are not started again.
+        Pods that succeeded on the nodes that we gave them; their tasks are not started again.
     """
 
     job: str
@@ -34,12 +34,12 @@ class GangPods:
 
     @property
     def placed(self) -> tuple[Pod, ...]:
-        """Those that have their place."""
+        """Pods that have their nodes."""
         return tuple(pod for pod in self.pods if pod.place is not None)
 
     @property
     def waits(self) -> tuple[Pod, ...]:
-        """Those that have none yet and are not being deleted."""
+        """Pods that have no node yet and are not being deleted."""
         return tuple(pod for pod in self.pods if pod.place is None and not pod.leaving)
 
     @property
@@ -49,7 +49,7 @@ class GangPods:
 
     @property
     def move_cost_s(self) -> int | None:
-        """Time that a move costs, if all pods run and say so; None if they have to stay."""
+        """Time that a migration costs, if all pods run and state it; None if they have to stay."""
         if self.done or any(pod.leaving or pod.node is None for pod in self.pods):
             return None
         pod = self.pods[0]
@@ -57,16 +57,16 @@ class GangPods:
 
 
 def jobs_of(pods: Iterable[Pod]) -> dict[str, GangPods]:
-    """Return the jobs with pods that request a place or have one from us."""
+    """Return the jobs with pods that request a node or have one from us."""
     by_job: dict[str, list[Pod]] = defaultdict(list)
     for pod in sorted((pod for pod in pods if pod.asks), key=lambda pod: pod.rank):
         by_job[pod.job].append(pod)
     jobs = {}
     for job, members in sorted(by_job.items()):
-        left = tuple(pod for pod in members if not pod.is_over)
+        remaining = tuple(pod for pod in members if not pod.is_over)
         done = tuple(pod for pod in members if pod.phase == "Succeeded" and pod.place is not None)
-        if left:
-            jobs[job] = GangPods(job, left, done)
+        if remaining:
+            jobs[job] = GangPods(job, remaining, done)
     return jobs
 
 
@@ -75,7 +75,7 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
 
     The annotations of its first pod state the number of ``tasks``, and ``traffic`` or ``model`` and
     ``batch``; ``allreduce``, ``priority``, ``most-racks``, ``max-network-cost``, ``iterations``,
-    ``jitter`` and ``move-cost`` are optional. Each task gets the maximum of what its pods need.
+    ``jitter`` and ``move-cost`` are optional. Tasks get the maximum of the needs of all pods.
 
     Raises
     ------
@@ -91,22 +91,16 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
         stated["tasks"].fail("a single pod sends nothing; make it without our scheduling gate")
     traffic = stated.traffic()
     if not traffic:
-        stated["traffic"].fail("missing; say what a task sends: traffic, or model and batch")
-    stated.number("move-cost")  # which `Members` asks once it runs
-    optional = {
-        "allreduce": stated["allreduce"].text("") or None,
-        "priority": stated.number("priority"),
-        "most_racks": stated.number("most-racks"),
-        "max_network_cost": stated.number("max-network-cost"),
-        "iterations": stated.number("iterations"),
-        "jitter": stated.share("jitter"),
-    }
+        stated["traffic"].fail("missing; state what a task sends: traffic, or model and batch")
+    stated.number("move-cost")  # which `GangPods` asks once it runs
+    most_racks = stated.number("most-racks")
     document = {
         "format": JOB_FORMAT,
         "name": members.job,
         "workers": tasks,
         "each": _needs(members).model_dump(),
-        **{name: value for name, value in optional.items() if value is not None},
+        **({} if most_racks is None else {"most_racks": most_racks}),
+        **stated.job_fields(),
         **traffic,
     }
     with error_context(f"{pod.where}: annotations"):
@@ -115,8 +109,8 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
 
 def _needs(members: GangPods) -> Resources:
     every = [pod.needs for pod in members.pods]
-    unlike = sorted({needs.gpus for needs in every})
-    if len(unlike) > 1:
-        gpus = " and ".join(map(str, unlike))
-        raise InputError(f"{members.job}: its pods ask for {gpus} GPUs; all tasks have to be alike")
+    numbers = sorted({needs.gpus for needs in every})
+    if len(numbers) > 1:
+        gpus = " and ".join(map(str, numbers))
+        raise InputError(f"{members.job}: its pods ask for {gpus} GPUs; tasks need equal numbers")
     return neediest(every)

@@ -1,4 +1,4 @@
-"""Workloads that wait for a place: a scheduling gate, and the slots that their loops read."""
+"""Workloads that wait for their nodes: a scheduling gate, and the slots that their loops read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 
 FOLDER = "/etc/metronome"
-"""The folder in which a container has its slots, and sees them change."""
+"""The folder in which a container sees its slots, and their changes."""
 
 _VOLUME = "metronome"
 
@@ -37,10 +37,10 @@ def nccl_values(traffic_class: int) -> dict[str, str]:
 
 
 def _nccl_variables(stated: str | None) -> list[Mapping[str, Any]]:
-    """Return the variables of a class that is stated, or that a pod gets together with its slots.
+    """Return the variables of a stated class, or of the class that a pod gets with its slots.
 
-    NCCL leaves variables aside that are empty, as they are in pods that get no class. Source:
-    NVIDIA/nccl, src/misc/param.cc, `ncclLoadParam`.
+    NCCL ignores empty variables, which pods without a class have. Source: NVIDIA/nccl,
+    src/misc/param.cc, `ncclLoadParam`.
     """
     if stated is not None:
         return [{"name": _NCCL[key], "value": v} for key, v in nccl_values(int(stated)).items()]
@@ -61,35 +61,35 @@ VOLUME: Mapping[str, Any] = {
 
 
 def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[str]]:
-    """Return workloads that wait for their place, and the titles of those that were changed.
+    """Return workloads that wait for their nodes, and the titles of the changed ones.
 
-    What is no workload, holds no GPUs, or is a single pod, which sends nothing, is returned as it
-    is. What was injected before is injected once more, which changes nothing.
+    An object that is no workload, holds no GPUs, or is a single pod, which sends nothing, is
+    returned unchanged. A second injection changes nothing.
 
     Parameters
     ----------
     documents
-        Objects, each with where it stands.
+        Objects with their locations.
 
     Raises
     ------
     InputError
-        If a workload does not state its traffic, or what it states cannot be imported.
+        If a workload does not state its traffic, or states what cannot be imported.
     """
     copies = [(where, deepcopy(document)) for where, document in documents]
     objects = Objects()
     objects.add(copies)
     changed, faults = [], Faults()
-    for each in objects.workloads():
+    for workload in objects.workloads():
         with faults.collect():
-            if _inject(each):
-                changed.append(each.title)
+            if _inject(workload):
+                changed.append(workload.title)
     faults.refuse()
     return [document for _, document in copies], changed
 
 
 def _inject(workload: KubernetesObject) -> bool:
-    """Let the pods of a workload that hold GPUs wait; return whether there are any."""
+    """Gate the pods of a workload that hold GPUs; return whether there are any."""
     kind = kind_of(workload)
     if Annotations(workload.where, workload.annotations).ignored:
         return False
@@ -98,19 +98,19 @@ def _inject(workload: KubernetesObject) -> bool:
         _gate(template, _annotations(workload, tasks, {}), [environment])
         return True
     templates = list(kind.pods(workload))
-    holding = [each for each in templates if each.needs.gpus]
-    tasks = sum(len(each.names) for each in holding)
+    holding = [template for template in templates if template.needs.gpus]
+    tasks = sum(len(template.names) for template in holding)
     if tasks < 2:
         return False
-    for each in holding:
-        stated = each.template.at("metadata.annotations").texts()
+    for template in (pods.template for pods in holding):
+        stated = template.at("metadata.annotations").texts()
         annotations = _annotations(workload, tasks, stated)
-        _gate(each.template, annotations, each.template.at("spec.containers").items())
+        _gate(template, annotations, template.at("spec.containers").items())
     return True
 
 
 def _gate(template: Field, annotations: Mapping[str, str], environments: Iterable[Field]) -> None:
-    """Let the pods of a template wait for their place, and their containers find their slots."""
+    """Gate the pods of a template, and mount their slots in their containers."""
     metadata = (template / "metadata").value or {}
     template.value["metadata"] = {**metadata, "annotations": dict(annotations)}
     spec = template / "spec"
@@ -120,7 +120,7 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
         replace_item(container, "volumeMounts", MOUNT)
     stated = annotations.get(f"{DEFAULT_GROUP}/traffic-class")
     for environment in environments:
-        own = {(each / "name").value for each in (environment / "env").items()}
+        own = {(variable / "name").value for variable in (environment / "env").items()}
         for variable in _nccl_variables(stated):
             if stated is not None or variable["name"] not in own:
                 replace_item(environment, "env", variable)
@@ -130,14 +130,16 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
 def _annotations(
     workload: KubernetesObject, tasks: int, stated: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the annotations of a pod: what it sends, which job it is of, how many there are."""
+    """Return the annotations of a pod: its traffic, its job, and the number of tasks."""
     checked = Annotations(workload.where, merge(workload.annotations, stated))
     checked.check()
     if not checked.traffic():
-        checked["traffic"].fail("missing; say what a task sends: traffic, or model and batch")
-    ours = (each for each in workload.annotations.items() if each[0].startswith(DEFAULT_GROUP))
+        checked["traffic"].fail("missing; state what a task sends: traffic, or model and batch")
+    ours = {
+        name: text for name, text in workload.annotations.items() if name.startswith(DEFAULT_GROUP)
+    }
     return {
-        **merge(dict(ours), stated),
+        **merge(ours, stated),
         f"{DEFAULT_GROUP}/job": workload.name,
         f"{DEFAULT_GROUP}/tasks": str(tasks),
     }

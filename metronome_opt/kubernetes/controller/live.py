@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -26,16 +27,20 @@ from metronome_opt.kubernetes.controller.client import (
     EVENTS,
     NODES,
     PODS,
+    ClusterError,
     apply,
     delete,
     listed,
     merge,
+    release,
+    server_of,
 )
 from metronome_opt.kubernetes.reading.pods import Pod
 
-_WORKERS = 4  # most of the time is spent on waiting for the server
+_THREADS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")
 _HOSTNAME = "kubernetes.io/hostname"
+_GATES_SINCE = (1, 27)
 
 
 class LiveCluster:
@@ -44,6 +49,24 @@ class LiveCluster:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._hosts: dict[str, str] = {}
+
+    def check_release(self) -> None:
+        """Refuse a server that drops scheduling gates; one that does not answer may keep them.
+
+        Raises
+        ------
+        ClusterError
+            If its pods have no gates.
+        """
+        found = _GATES_SINCE
+        with suppress(ClusterError):
+            found = release(self._client)
+        if found < _GATES_SINCE:
+            here, needed = (".".join(map(str, version)) for version in (found, _GATES_SINCE))
+            raise ClusterError(
+                f"{server_of(self._client)}: pods of Kubernetes {here} have no scheduling gates; "
+                f"the controller needs {needed} or later"
+            )
 
     def pods(self) -> list[Pod]:
         """Return all pods of the cluster."""
@@ -59,16 +82,16 @@ class LiveCluster:
         return list(nodes)
 
     def claims(self, namespace: str | None) -> list[Manifest]:
-        """Return the claims of a namespace, None for all, that we have written."""
+        """Return the claims that we have written to a namespace, None for all."""
         return listed(self._client, CLAIMS, namespace or ALL_NAMESPACES, OURS)
 
     def claim(self, manifests: Sequence[Manifest]) -> None:
         """Write claims."""
-        _each(lambda item: apply(self._client, CLAIMS, item), manifests)
+        _act_on(lambda item: apply(self._client, CLAIMS, item), manifests)
 
     def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
-        """Give waiting pods their nodes and their slots; they wait no longer."""
-        _each(lambda task: self._assign(task, slots), tasks)
+        """Give waiting pods their nodes and slots, and release them."""
+        _act_on(lambda task: self._assign(task, slots), tasks)
 
     def _assign(self, task: Assignment, slots: Slots) -> None:
         pod, number, node = task
@@ -83,27 +106,27 @@ class LiveCluster:
         self._patch(task.pod, {"metadata": {"annotations": stated}})
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> None:
-        """Change this very pod, as it was seen."""
+        """Change this very pod, in the version that was read."""
         seen = {name: pod.value["metadata"][name] for name in ("uid", "resourceVersion")}
         merged = {**patch, "metadata": {**patch["metadata"], **seen}}
         merge(self._client, PODS, pod.name, pod.namespace, merged)
 
     def delete(self, pod: Pod) -> None:
-        """Delete a pod, but no later one of its name."""
+        """Delete a pod, but no later pod of its name."""
         delete(self._client, PODS, pod.name, pod.namespace, pod.uid)
 
     def unclaim(self, job: str) -> None:
         """Delete the claims of a job."""
         namespace = job.partition("/")[0]
         items = listed(self._client, CLAIMS, namespace, claim_labels(job))
-        _each(lambda item: delete(self._client, CLAIMS, key(item)[1], namespace), items)
+        _act_on(lambda item: delete(self._client, CLAIMS, key(item)[1], namespace), items)
 
     # ------------------------------------------------------------------ events
 
     def event(
         self, about: Sequence[Mapping[str, Any]], reason: str, message: str, *, warning: bool
     ) -> None:
-        """Write an event on each of some objects."""
+        """Write an event on some objects."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for concerned in about:
             text = f"{concerned['uid']} {reason} {message}"
@@ -127,8 +150,8 @@ class LiveCluster:
             apply(self._client, EVENTS, event)
 
 
-def _each(action: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Act on all items, several at a time; after a failure no further one is begun."""
-    with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
-        for _ in pool.map(action, items):  # which cancels what is left when it is left
+def _act_on(action: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Act on all items, several at a time; after a failure no further action is begun."""
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        for _ in pool.map(action, items):  # which cancels the rest after a failure
             pass

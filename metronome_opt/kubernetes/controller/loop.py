@@ -1,6 +1,6 @@
 """Control loop: reconcile whenever pods change.
 
-The monitor decides about slots in a thread beside it; the loop alone changes the state.
+The monitor decides about slots in another thread; only the loop changes the state.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class ControllerMetrics:
         more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
         self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
-        self.waiting = Gauge("waiting_gangs", "Gangs without a place", **more)
+        self.waiting = Gauge("waiting_gangs", "Gangs without nodes", **more)
         self.deferred = Gauge(
-            "waiting_by_choice_gangs", "Gangs without a place although there is room", **more
+            "waiting_by_choice_gangs", "Gangs without nodes although enough are free", **more
         )
-        self.placed = Gauge("placed_gangs", "Gangs with a place", **more)
-        self.free = Gauge("free_gangs", "Gangs with a place that keep no slots", **more)
+        self.placed = Gauge("placed_gangs", "Gangs with nodes", **more)
+        self.free = Gauge("free_gangs", "Gangs with nodes that are ungated", **more)
         self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
         self.unmeasured = Counter(
             "prometheus_failures", "Queries of Prometheus without a usable answer", **more
@@ -62,7 +62,7 @@ def run(
     Parameters
     ----------
     read
-        Reads the counters of gates; None to choose slots anew only as jobs come and go.
+        Reads the counters of gates; None to choose slots again only as jobs come and go.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     notify
@@ -85,8 +85,9 @@ def run(
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
             metrics.deferred.set(len(controller.deferred))
-            metrics.placed.set(len(controller.state.reservations))
-            metrics.free.set(sum(not each.gated for each in controller.state.reservations.values()))
+            placed = controller.state.reservations.values()
+            metrics.placed.set(len(placed))
+            metrics.free.set(sum(not reservation.gated for reservation in placed))
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
 
@@ -101,7 +102,7 @@ class _Rephasing:
         self._under_way: tuple[SlotReview, Future[SlotDecision]] | None = None
 
     def step(self) -> ReviewOutcome | None:
-        """Apply the last decision if it is made, and have the next one made."""
+        """Apply the last decision if it is made, and begin the next one."""
         self._monitor.follow(self._state)
         if self._under_way is not None:
             question, future = self._under_way

@@ -25,8 +25,8 @@ class Nodes:
     ----------
     gone
         Nodes of the state that the cluster does not have.
-    unlike
-        Nodes with more or fewer GPUs than in the state, each with a message.
+    differing
+        Nodes with more or fewer GPUs than in the state, with messages.
     """
 
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
@@ -36,16 +36,19 @@ class Nodes:
         self._needs: dict[tuple[str, str], tuple[int, ...]] = {}  # by uid and version of the pod
         self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as stated
         self.gone: set[str] = set()
-        self.unlike: list[tuple[Node, str]] = []
+        self.differing: list[tuple[Node, str]] = []
 
     def follow(self, nodes: Iterable[Node]) -> None:
-        """Update which nodes take tasks, and since when the others are not ready."""
+        """Update the nodes that take tasks, and since when others are not ready."""
         now, there = self._clock(), {_name(node): node for node in nodes}
         self.gone = self._numbers.keys() - there.keys()
         for name in self._numbers:
             node = there.get(name)
             conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-            ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+            ready = any(
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in conditions
+            )
             if ready:
                 self._unready.pop(name, None)
             else:
@@ -54,14 +57,14 @@ class Nodes:
             self._state.set_node(name, up=ready and not cordoned)
 
     def unready_s(self, name: str) -> float:
-        """Return for how many seconds a node has not been ready, 0 if it is."""
+        """Return the seconds for which a node has not been ready, 0 if it is."""
         now = self._clock()
         return now - self._unready.get(name, now)
 
     def count_others(self, pods: Iterable[Pod], nodes: Iterable[Node]) -> None:
-        """Update what is held by pods without a claim in the state, and what nodes have lost.
+        """Update the resources that pods without a reservation hold, and that nodes have lost.
 
-        A node may have more than the state knows of; others get that first.
+        A node may have more than the state knows of; other pods get the surplus first.
         """
         held, needs = np.zeros_like(self._state.total), {}
         for pod in pods:
@@ -72,7 +75,7 @@ class Nodes:
             needs[key] = self._needs.get(key) or _needs(pod)
             held[number] += needs[key]
         self._needs = needs
-        self.unlike = []
+        self.differing = []
         for node in nodes:
             number, has = self._numbers.get(_name(node)), self._has_of(node)
             if has is None:
@@ -80,7 +83,7 @@ class Nodes:
             known = 0 if number is None else int(self._state.total[number, 0])
             if has.gpus != known:
                 message = f"has {has.gpus} GPUs, and {known} in the state of the controller"
-                self.unlike.append((node, message))
+                self.differing.append((node, message))
             if number is not None:
                 held[number] += self._state.total[number] - has.vector
         self._state.others = held.clip(0)
@@ -101,6 +104,6 @@ def _name(node: Node) -> str:
 
 
 def _needs(pod: Pod) -> tuple[int, ...]:
-    with suppress(InputError):  # nothing that an API server would take
+    with suppress(InputError):  # no API server would take such a pod
         return pod.needs.vector
     return (0, 0, 0)

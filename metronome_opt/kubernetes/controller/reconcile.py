@@ -1,10 +1,10 @@
 """Reconciliation of the pods of a cluster, its nodes and the state.
 
-Only the state is remembered between two rounds, so it does not matter where the
+Only the stored state is remembered between two rounds, so it does not matter where the
 last one was interrupted. A gang is reserved in the state first, then its claims are written, then
-its pods are released, each with its node and its slots. The next round completes a reserved gang of
-which some pods still wait. On the way back the pods go first, then the claims, and the reservation
-last, so that no GPU is given away that a pod may still hold.
+its pods are released with their nodes and slots. The next round completes a reserved gang with
+waiting pods. On the way back the pods go first, then the claims, and the reservation last, so that
+no GPU is given away that a pod may still hold.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from metronome_opt.scenario.flows import Placement, compute_placement
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
 
-_LONGEST_PAUSE_S = 3600.0
+_MAX_PAUSE_S = 3600.0
 _GOOD_NEWS = ("Placed", "Rephased")
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
 _CLAIMS_S = 30.0  # between two readings of all claims
-_RECONSIDER_S = 30.0  # after which a gang that waits by choice is looked at again
-_MOVES_S = 30.0  # between two decisions about moves
+_RECONSIDER_S = 30.0  # after which a deferred gang is considered again
+_MOVES_S = 30.0  # between two decisions about migrations
 
 
 class Controller:
@@ -62,12 +62,12 @@ class Controller:
     cluster
         Actions on pods and claims.
     namespace
-        Namespace of the jobs, None for all. Reservations of others are left alone, as are those of
-        jobs that never had pods.
-    patience_s
-        Seconds after which a gang is restarted of which a pod was released and is not bound; each
-        time the gang waits twice as long for its next try, an hour at most.
-    node_patience_s
+        Namespace of the jobs, None for all. Other reservations are not touched, nor are
+        reservations of jobs that never had pods.
+    bind_timeout_s
+        Seconds after which a gang is restarted if a released pod is not bound; the gang then waits
+        for its next attempt, every time twice as long, an hour at most.
+    node_timeout_s
         Seconds after which the gangs on a node that is not ready are restarted.
     clock, unix_clock
         Seconds, and seconds since 1970, for tests.
@@ -77,7 +77,7 @@ class Controller:
     state
         As above.
     deferred
-        Gangs that wait although there is room.
+        Gangs that wait although enough resources are free.
     """
 
     def __init__(
@@ -86,25 +86,25 @@ class Controller:
         cluster: LiveCluster,
         *,
         namespace: str | None = None,
-        patience_s: float = 60.0,
-        node_patience_s: float = 300.0,
+        bind_timeout_s: float = 60.0,
+        node_timeout_s: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
         unix_clock: Callable[[], float] = time.time,
     ) -> None:
         self.state = state
         self._cluster = cluster
         self._namespace = namespace
-        self._patience_s, self._node_patience_s = patience_s, node_patience_s
+        self._bind_timeout_s, self._node_timeout_s = bind_timeout_s, node_timeout_s
         self._clock, self._unix_clock = clock, unix_clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
         self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
         self._claims_read: float | None = None
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
-        # By job: requests without a place, and until when they are not looked at again.
         self._arrivals = arrivals_of(state)
+        # By job: requests without nodes, and until when they are not considered again.
         self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
-        # By job: where it goes, and until when its pods have to be there again.
+        # By job: its new placement, and until when its pods have to exist again.
         self._moving: dict[str, tuple[Placement, float]] = {}
         self._moves_from = -math.inf
         self._routed = -1  # events of the state when flows last had a choice of paths
@@ -112,12 +112,12 @@ class Controller:
         self._reported: dict[str, str] = {}  # by job or node
 
     def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
-        """Reconcile once; return how many gangs still wait.
+        """Reconcile once; return the number of gangs that still wait.
 
         Parameters
         ----------
         pods, nodes
-            All of the cluster.
+            All pods and nodes of the cluster.
         """
         self._nodes.follow(nodes)
         self._read_claims()
@@ -133,20 +133,20 @@ class Controller:
             self._attempt(members, lambda of: self._settle(of, waiting))
         self._nodes.count_others(pods, nodes)
         # By priority, then by age; no gang is preempted.
-        waiting.sort(key=lambda each: (-each[0].weight, each[1].created, each[1].job))
+        waiting.sort(key=lambda item: (-item[0].weight, item[1].created, item[1].job))
         for job, (there, _) in self._moving.items():
-            for place in there.nodes:  # no other job is placed there meanwhile
-                each = self.state.reservations[job].gang.each
-                self.state.others[self.state.node_index(place)] += each.vector
+            for node in there.nodes:  # no other job is placed there meanwhile
+                task_resources = self.state.reservations[job].gang.each
+                self.state.others[self.state.node_index(node)] += task_resources.vector
         self._place(waiting)
-        if self.state.sequence != self._routed:  # jobs came or left, or links changed
+        if self.state.sequence != self._routed:  # jobs arrived or departed, or links changed
             with suppress(InputError):
                 reroute(self.state, self._unix_clock())
             self._routed = self.state.sequence
         if not waiting and not self._moving:
             self._move(jobs)
-        for node, message in self._nodes.unlike:
-            self._report_node(node, message)
+        for differing, message in self._nodes.differing:
+            self._report_node(differing, message)
         return sum(job not in self.state.reservations for job in jobs)
 
     def _read_claims(self) -> None:
@@ -157,7 +157,7 @@ class Controller:
             self._claims_read = now
 
     def _forget(self, jobs: Mapping[str, GangPods]) -> None:
-        """Remove what is remembered of jobs and pods that are gone."""
+        """Forget jobs and pods that are gone."""
         uids = {pod.uid for members in jobs.values() for pod in members.pods}
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
@@ -214,7 +214,7 @@ class Controller:
             self._release(members.job)
             reservation = None
         if reservation is not None and _misplaced(reservation, members):
-            self.state.unreserve(members.job)  # of an older state: pods know better
+            self.state.unreserve(members.job)  # the state is older than the pods
             reservation = None
         if reservation is None and members.placed:
             reservation = self._recover(members)
@@ -231,7 +231,7 @@ class Controller:
             self._apply(reservation, members)
 
     def _wait(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
-        """Queue a job for a place once all its pods are there."""
+        """Queue a job for nodes once all its pods exist."""
         gang = gang_of(members, self.state.cluster)
         gang.stretch_for(self.state.cluster.hyperperiod)  # which may be impossible
         there = [pod for pod in members.waits if not pod.held_by_others]
@@ -244,20 +244,20 @@ class Controller:
             waiting.append((gang, members))
 
     def _recover(self, members: GangPods) -> Reservation | None:
-        """Reserve what the annotations of pods say; None if that is impossible."""
+        """Reserve the placement in the annotations of pods; return None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
         with suppress(InputError, ValidationError, *_UNREADABLE):
             gang = gang_of(members, self.state.cluster)
             if len(assigned) == gang.tasks:
                 spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
-                paths = tuple(tuple(its) for its in slots.get("paths", ()))
+                paths = tuple(tuple(spines) for spines in slots.get("paths", ()))
                 steer = spec.steer(gang.name, paths)
                 place = compute_placement(
                     spec, nodes, gang.allreduce, task_gpus=gang.each.gpus, paths=steer
                 )
                 gang = at_place(self.state, gang, place)
-                # A job that was measured may iterate faster than its annotations say.
+                # A measured job may iterate faster than its annotations state.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)
                 reservation = Reservation(
                     gang=gang,
@@ -272,40 +272,40 @@ class Controller:
         return None
 
     def _reason_to_restart(self, members: GangPods) -> str | None:
-        """Return why a job cannot stay where it is; None if it can."""
+        """Return why a job cannot keep its nodes; None if it can."""
         now = self._clock()
         for pod in members.placed:
             if pod.node is not None or pod.leaving:
                 self._unbound.pop(pod.uid, None)
-            elif now - self._unbound.setdefault(pod.uid, now) > self._patience_s:
+            elif now - self._unbound.setdefault(pod.uid, now) > self._bind_timeout_s:
                 pause = min(
-                    2 * self._pauses.get(members.job, (self._patience_s / 2, 0.0))[0],
-                    _LONGEST_PAUSE_S,
+                    2 * self._pauses.get(members.job, (self._bind_timeout_s / 2, 0.0))[0],
+                    _MAX_PAUSE_S,
                 )
                 self._pauses[members.job] = pause, now + pause
-                return f"a pod was not bound within {self._patience_s:g} s"
+                return f"a pod was not bound within {self._bind_timeout_s:g} s"
             if pod.place in self._nodes.gone:
                 return f"node {pod.place} is gone"
-            if self._nodes.unready_s(pod.place or "") > self._node_patience_s:
-                return f"node {pod.place} was not ready for {self._node_patience_s:g} s"
+            if self._nodes.unready_s(pod.place or "") > self._node_timeout_s:
+                return f"node {pod.place} was not ready for {self._node_timeout_s:g} s"
         return None
 
     def _restart(self, members: GangPods, reason: str) -> None:
-        """Delete all pods of a job that have a place, so that its controller recreates them."""
-        what = "its pods are deleted, so that their controller recreates them"
-        self._report(members, "Restarting", f"{reason}; {what}")
+        """Delete all pods of a job that have nodes, so that its controller recreates them."""
+        action = "its pods are deleted, so that their controller recreates them"
+        self._report(members, "Restarting", f"{reason}; {action}")
         for pod in members.placed:
             if not pod.leaving:
                 self._cluster.delete(pod)
-        # What the job holds is given back when its pods are gone.
+        # The reservation is given back when the pods are gone.
 
     def _move(self, jobs: Mapping[str, GangPods]) -> None:
-        """Restart the gang elsewhere that gains most by it, of those that state what that costs."""
+        """Restart the gang on other nodes that gains most, among gangs that state the cost."""
         if self._clock() < self._moves_from:
             return
         costs_s: dict[str, float] = {}
         for job, reservation in self.state.reservations.items():
-            with suppress(InputError):  # what cannot be read moves nothing
+            with suppress(InputError):  # a cost that cannot be read moves nothing
                 cost_s = jobs[job].move_cost_s if job in jobs else None
                 if cost_s is not None and len(jobs[job].pods) == reservation.gang.tasks:
                     costs_s[job] = cost_s
@@ -313,37 +313,37 @@ class Controller:
             return
         self._moves_from = self._clock() + _MOVES_S
         for move in decide_migrations(self.state, costs_s, self._unix_clock())[:1]:
-            self._moving[move.job] = move.after, self._clock() + self._patience_s
+            self._moving[move.job] = move.after, self._clock() + self._bind_timeout_s
             where = ", ".join(dict.fromkeys(move.after.nodes))
             gain = f"saves {move.saves_ms / 1000:.0f} s, costs {costs_s[move.job]:g} s"
             restart = partial(self._restart, reason=f"moves to {where}: {gain}")
             self._attempt(jobs[move.job], restart)
 
     def _go_on(self, reservation: Reservation, members: GangPods) -> None:
-        """Go on with a move; it ends when all pods are new and wait for their place.
+        """Go on with a migration, which ends when all pods are new and wait for their nodes.
 
-        Until then the gang keeps its old place, where pods may still run.
+        Until then the gang keeps its old nodes, where pods may still run.
         """
         there = [pod for pod in members.waits if not pod.held_by_others]
         if members.placed or len(there) < reservation.gang.tasks:
             for pod in members.placed:
-                if not pod.leaving:  # this was interrupted
+                if not pod.leaving:  # the restart was interrupted
                     self._cluster.delete(pod)
             return
         after, _ = self._moving.pop(members.job)
         nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
         reservation = apply_migrations(self.state, nodes, paths).reservations[members.job]
-        self.state.revise([reservation])  # if that is refused it waits for any place
+        self.state.revise([reservation])  # if that is refused it waits for any nodes
         self._apply(reservation, members)
 
     def _release(self, job: str) -> None:
         self._cluster.unclaim(job)
         self.state.unreserve(job)
 
-    # ------------------------------------------------------------------ a place
+    # ------------------------------------------------------------------ placement
 
     def _place(self, waiting: Sequence[tuple[Gang, GangPods]]) -> None:
-        """Decide about all waiting jobs together, if anything has changed for one of them."""
+        """Decide about all waiting jobs together, if anything has changed for any of them."""
         asked = {members.job: self._asked(gang) for gang, members in waiting}
         now = self._clock()
         if all(
@@ -362,7 +362,7 @@ class Controller:
             self._attempt(members, start)
 
     def _asked(self, gang: Gang) -> tuple[Gang, int, bytes]:
-        """Return what an answer depends on."""
+        """Return the quantities that an answer depends on."""
         return gang, self.state.sequence, self.state.fits(gang).tobytes()
 
     def _start(
@@ -373,7 +373,7 @@ class Controller:
         asked: tuple[Gang, int, bytes],
         members: GangPods,
     ) -> None:
-        """Start a job where it was decided, or report why it waits."""
+        """Start a job on the nodes of the decision, or report why it waits."""
         self._refused[members.job] = asked, math.inf  # if this is an error
         answer = place_job(self.state, gang, decision, now_s=now_s)
         if isinstance(answer, WaitDecision):
@@ -387,7 +387,7 @@ class Controller:
         self._apply(answer.reservation, members, answer.why_slower)
 
     def _apply(self, reservation: Reservation, members: GangPods, slower: str = "") -> None:
-        """Make pods and claims agree with the reservation, where they do not."""
+        """Make pods and claims agree with the reservation."""
         slots = slots_of(self.state, reservation)
         tasks = _tasks(reservation, members)
         waits = [task for task in tasks if task.pod.place is None]
@@ -422,16 +422,17 @@ def _unix_time(created: str, default: float) -> float:
 
 
 def _tasks(reservation: Reservation, members: GangPods) -> list[Assignment]:
-    """Return the tasks of pods that are not leaving, first those that have their place.
+    """Return the tasks of pods that are not leaving, placed pods first.
 
-    Nodes are given in the order of the reservation, so that neighbours in rank share racks.
+    Nodes are given in the order of the reservation, so that neighbours in rank are neighbours in
+    racks.
     """
-    left = dict(enumerate(reservation.nodes))
+    remaining = dict(enumerate(reservation.nodes))
 
     def take(node: str) -> int | None:
-        index = next((index for index, other in left.items() if other == node), None)
+        index = next((index for index, other in remaining.items() if other == node), None)
         if index is not None:
-            del left[index]
+            del remaining[index]
         return index
 
     tasks = []
@@ -440,10 +441,8 @@ def _tasks(reservation: Reservation, members: GangPods) -> list[Assignment]:
         if index is not None and not pod.leaving and pod not in members.done:
             tasks.append(Assignment(pod, index, pod.place or ""))
     free = (pod for pod in members.waits if not pod.held_by_others)
-    tasks += [
-        Assignment(pod, index, node) for pod, (index, node) in zip(free, left.items(), strict=False)
-    ]
-    return tasks
+    assigned = zip(free, remaining.items(), strict=False)
+    return tasks + [Assignment(pod, index, node) for pod, (index, node) in assigned]
 
 
 def _misplaced(reservation: Reservation, members: GangPods) -> bool:

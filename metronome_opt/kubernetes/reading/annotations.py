@@ -91,6 +91,17 @@ class Annotations:
             self.number(name)
         self.share("jitter")
 
+    def job_fields(self) -> dict[str, Any]:
+        """Return the optional fields of a job that are stated."""
+        fields = {
+            "allreduce": self["allreduce"].text("") or None,
+            "priority": self.number("priority"),
+            "iterations": self.number("iterations"),
+            "jitter": self.share("jitter"),
+            "max_network_cost": self.number("max-network-cost"),
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
     def traffic(self) -> dict[str, Any]:
         """Return the traffic of a task as fields of a scenario's job; none if it is not stated."""
         model, traffic, batch = (self[name] for name in (*TRAFFIC_SOURCES, "batch"))

@@ -280,46 +280,36 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
     traffic = stated.traffic()
     if not traffic and claim is not None:
         traffic = {"traffic": claim.traffic}
-    weight = stated.number("priority")
-    if weight is None:
-        weight = claim.priority if claim else 1
-    # In a ring some pods send inside their node; otherwise all cross links, or none do.
-    is_ring = len({claim.crosses for claim in job.claims}) > 1
-    stretch = max(
-        (stated.number("max-stretch-ms") or 0) // slot_ms,
-        math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * slot_ms)),
-    )
     if len(job.expected) < 2:
         raise UnsuitableError("of a single pod, which sends nothing")
     if not traffic:
         raise UnsuitableError("no traffic known")
-    original = job.source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
-    cost = stated.number("max-network-cost")
-    if cost is None:
-        names = (job.source.name, *job.expected, *job.pods)
-        costs = (tolerated.get((job.source.namespace, name), ANY_COST) for name in names)
-        cost = min(costs, default=ANY_COST)
+    source, optional = job.source, stated.job_fields()
+    # In a ring some pods send inside their node; otherwise all cross links, or none do.
+    if len({claim.crosses for claim in job.claims}) > 1:
+        optional.setdefault("allreduce", "ring")
+    names = (source.name, *job.expected, *job.pods)
+    cost = min(tolerated.get((source.namespace, name), ANY_COST) for name in names)
+    if optional.setdefault("max_network_cost", cost) == ANY_COST:
+        del optional["max_network_cost"]
+    stretch = max(
+        (stated.number("max-stretch-ms") or 0) // slot_ms,
+        math.ceil(Fraction(claim.stretch_us if claim else 0, 1000 * slot_ms)),
+    )
     claimed = {claim.source.name: claim.node for claim in job.claims}
     nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
-    optional = {
-        "allreduce": stated["allreduce"].text("ring" if is_ring else "") or None,
-        "nodes": nodes if all(nodes) else None,
-        "iterations": stated.number("iterations"),
-        "jitter": stated.share("jitter"),
-        "max_network_cost": cost if cost < ANY_COST else None,
-        "max_stretch_ms": stretch * slot_ms or None,
-    }
+    original = source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
     job.entry = {
-        "name": job.claims[0].job if job.source.kind == CLAIM else original,
+        "name": job.claims[0].job if source.kind == CLAIM else original,
         **traffic,
         "workers": len(job.expected),
-        "each": {
-            kind: amount for kind, amount in job.task_resources.model_dump().items() if amount
-        },
-        "priority": weight,
+        "each": job.task_resources.model_dump(exclude_defaults=True),
+        "priority": optional.pop("priority", claim.priority if claim else 1),
         "pods": list(job.pods),
-        "namespace": job.source.namespace,
-        **{name: value for name, value in optional.items() if value is not None},
+        "namespace": source.namespace,
+        **optional,
+        **({"nodes": nodes} if all(nodes) else {}),
+        **({"max_stretch_ms": stretch * slot_ms} if stretch else {}),
     }
 
 

@@ -1,3 +1,5 @@
+"""AppGroups and NetworkTopologies are as the network-aware plugins take them."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -1,3 +1,5 @@
+"""YAML that is written reads back equal in all readers."""
+
 from __future__ import annotations
 
 import re

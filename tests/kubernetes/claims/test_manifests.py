@@ -1,3 +1,5 @@
+"""Manifests state a schedule: stored files, worked out by hand, and their definitions."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,4 @@
-"""Requests to a server that answers what the test wants, and kubeconfigs."""
+"""Requests are as the API server expects; failures are one line without secrets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -243,6 +244,26 @@ def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Clie
         "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
         "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "schedulingGates": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("reply", "refused"),
+    [
+        (Reply(200, {"major": "1", "minor": "20"}), True),
+        (Reply(200, {"major": "1", "minor": "27+"}), False),
+        (Reply(200, {"major": "2", "minor": "0"}), False),
+        (Reply(200, {"major": "", "minor": ""}), False),
+        (Reply(404, "<html>", "text/html"), False),
+    ],
+)
+def test_controller_refuses_a_release_without_scheduling_gates(
+    reply: Reply, refused: bool, server: Server, client: Client
+) -> None:
+    server.replies = [reply]
+    words = f"^{server.url}: pods of Kubernetes 1.20 have no scheduling gates; .* 1.27 or later$"
+    with pytest.raises(ClusterError, match=words) if refused else nullcontext():
+        LiveCluster(client).check_release()
+    assert [request.path for request in server.requests] == ["/version"]
 
 
 # ------------------------------------------------------------------ credential plugins

@@ -1,4 +1,4 @@
-"""The StatefulSet of docs/deploy, without a cluster."""
+"""The StatefulSet of docs/deploy fits the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads wait for their places and find their slots; import reads what was injected."""
+"""Injected workloads wait for their nodes and find their slots; import reads them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_the_workload_states_replaces_what_was_injected() -> None:
     ("manifest", "message"),
     [
         (job(pods="many"), "spec.parallelism: must be an integer, got 'many'"),  # type: ignore[arg-type]
-        (job(annotations={}), f"annotation {GROUP}/traffic: missing; say what a task sends"),
+        (job(annotations={}), f"annotation {GROUP}/traffic: missing; state what a task sends"),
         (job(annotations={f"{GROUP}/traffic": "[1]"}), "traffic: must be a mapping, got a list of"),
         (job(annotations=TRAFFIC | {f"{GROUP}/tasks": "x"}), "tasks: must be an integer, got 'x'"),
         (job(annotations=TRAFFIC | {f"{GROUP}/traffic-class": "8"}), "must be between 0 and 7"),

@@ -1,4 +1,4 @@
-"""The loop: rounds that fail, and decisions of the thread beside it."""
+"""The loop goes on after rounds and decisions that fail."""
 
 from __future__ import annotations
 

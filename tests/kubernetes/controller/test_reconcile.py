@@ -1,4 +1,4 @@
-"""Gated pods get their places, gang by gang, despite kills and failures."""
+"""Gated pods get their nodes, gang by gang, despite kills and failures."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_unreadable_annotations_are_one_event(
 
 
 def test_pod_that_is_not_bound_restarts_its_gang(store: Store) -> None:
-    bed = Bed(store.state, patience_s=60)
+    bed = Bed(store.state, bind_timeout_s=60)
     bed.cluster.bind = False
     bed.cluster.submit("a", 4)
     bed.reconcile()
@@ -238,7 +238,7 @@ def test_pod_that_is_not_bound_restarts_its_gang(store: Store) -> None:
 
 
 def test_cordoned_or_briefly_unready_node_keeps_its_pods(store: Store) -> None:
-    bed = Bed(store.state, node_patience_s=300)
+    bed = Bed(store.state, node_timeout_s=300)
     bed.cluster.submit("a", 4)
     bed.reconcile()
     (node, *_) = bed.claims["default/a"].nodes

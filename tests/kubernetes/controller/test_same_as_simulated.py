@@ -1,4 +1,4 @@
-"""The controller and the simulator decide alike where jobs run, and which of them wait."""
+"""The controller and the simulator decide equally where jobs run, and which of them wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests in files: streams, lists, aliases, faults, and what is printed of them."""
+"""All manifests in files are read: streams, lists, aliases; faults are one line."""
 
 from __future__ import annotations
 

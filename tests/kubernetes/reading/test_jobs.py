@@ -1,4 +1,4 @@
-"""Jobs of workloads and claims: their pods, traffic, weights, offsets and names."""
+"""Workloads and claims become jobs with their pods, traffic, weights, offsets and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of workload: the pods of each, what they are called, and when they are done."""
+"""Every kind of workload gives its pods, their names, and whether it is done."""
 
 from __future__ import annotations
 

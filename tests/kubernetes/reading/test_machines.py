@@ -1,4 +1,4 @@
-"""Nodes, capacities and the network's topology."""
+"""Nodes and capacities become nodes, links and racks of a scenario."""
 
 from __future__ import annotations
 

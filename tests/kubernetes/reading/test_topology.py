@@ -1,4 +1,4 @@
-"""Switches above nodes, by labels, HyperNodes and Topologies; gangs by PodGroup."""
+"""Labels, HyperNodes and Topologies give the switches above nodes; PodGroups are gangs."""
 
 from __future__ import annotations
 
