@@ -36,7 +36,7 @@ class Sweeps(Generator):
     published
         Published iterations, whose models are drawn uniformly, and then their batches.
     models
-        The models to draw from; all of them if left out.
+        The models to draw from; all if left out.
     count
         Jobs; the last group may be smaller than drawn.
     load

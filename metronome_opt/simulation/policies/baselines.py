@@ -142,7 +142,7 @@ class Nearest(Policy):
 
 
 class Balanced(Policy):
-    """Puts tasks where links are overbooked least at peak; of equals, on the nearest nodes.
+    """Puts tasks where links are overbooked least at peak; of ties, on the nearest nodes.
 
     It balances load and knows nothing of time.
     """
@@ -163,7 +163,7 @@ class Balanced(Policy):
 
 
 class Ideal(SpreadPolicy):
-    """The default on a network without contention: a bound for all policies."""
+    """Places tasks as `SpreadPolicy`, on a network without contention: a bound for all policies."""
 
     has_contention = False
 
@@ -171,8 +171,8 @@ class Ideal(SpreadPolicy):
 class Exclusive(Policy):
     """Reserves the bandwidth of every burst for as long as its job runs.
 
-    A job waits until its peak fits on all links that it crosses. Of the placements where it does,
-    the one of minimum network cost is taken: few racks, then few nodes.
+    A job waits until its peak fits on all links that it crosses, and takes the placement of minimum
+    network cost where it does: few racks, then few nodes.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
@@ -198,8 +198,8 @@ def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping
 class Cassini(Policy):
     """Takes the placement whose links are most compatible on average, and shifts the jobs there.
 
-    Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
-    mean is over the links that the new job shares. No priorities.
+    Candidates whose affinity graph has a cycle are discarded, unless all have one. The mean is over
+    the links that the new job shares. Priorities play no part.
 
     A shift delays one iteration of a job, which then runs freely. A job that is early by more than
     5 % of its period waits; one that is late by more gets a new shift, as do all jobs that were
