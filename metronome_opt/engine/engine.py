@@ -44,7 +44,7 @@ class Engine:
         Seed of all random numbers.
     watched
         Links whose rates are traced.
-    contends
+    has_contention
         Whether links carry no more than their capacity; otherwise no job delays another.
     tcp
         Distribution of TCP shares.
@@ -53,7 +53,7 @@ class Engine:
 
     Attributes
     ----------
-    jobs, links, capacities, contends
+    jobs, links, capacities, has_contention
         As given; names of links, and their capacities in this order.
     """
 
@@ -66,17 +66,17 @@ class Engine:
         conditions: Conditions | None = None,
         seed: int = 0,
         watched: Sequence[str] = (),
-        contends: bool = True,
+        has_contention: bool = True,
         tcp: TcpShares = TCP,
         growth: Growth | None = None,
     ) -> None:
         conditions = conditions or Conditions()
         self.jobs, self.links = tuple(jobs), tuple(capacities)
-        self.contends = contends
+        self.has_contention = has_contention
         self._index = {name: index for index, name in enumerate(self.links)}
         self.capacities = np.array(list(capacities.values()), dtype=np.float64)
         self._state = _make_state(self.jobs, len(capacities), traced=bool(watched))
-        self._state.links["capacity"] = self.capacities if contends else math.inf
+        self._state.links["capacity"] = self.capacities if has_contention else math.inf
         self._state.links["watched"] = [name in set(watched) for name in capacities]
         stated = any(job.pattern.jitter for job in self.jobs)
         if stated or conditions.random or sharing == "tcp":

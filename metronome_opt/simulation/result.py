@@ -90,7 +90,7 @@ def make_result(
         {
             "link": list(engine.links),
             "capacity_mbps": engine.capacities,
-            "carried_gbit": engine.carried() / 1e6 if engine.contends else math.nan,
+            "carried_gbit": engine.carried() / 1e6 if engine.has_contention else math.nan,
             "used_s": [used_ms.get(name, 0.0) / 1000 for name in engine.links],
         }
     )

@@ -86,7 +86,7 @@ class _Simulation:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self._policy = find_policy(policy, seed)
-        self._bound = TimeBound() if bounded and self._policy.contends else None
+        self._bound = TimeBound() if bounded and self._policy.has_contention else None
         if self._policy.routing is not None:
             routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
             scenario = scenario.model_copy(update={"cluster": routed})
@@ -115,7 +115,7 @@ class _Simulation:
             conditions=conditions,
             seed=seed,
             watched=watch,
-            contends=self._policy.contends,
+            has_contention=self._policy.has_contention,
             growth=self._policy.growth,
         )
         room = CandidatePlacements(cluster)
@@ -209,10 +209,10 @@ class _Simulation:
         for job in waiting:
             nodes = job.spec.nodes
             if nodes is not None and state.room.holds(nodes, job.spec.each):
-                placement = policy.at_nodes(job, nodes, state)
+                placement = policy.place_on_nodes(job, nodes, state)
                 if policy.admits(job, placement, state):
                     yield job, placement
-        yield from policy.starts([job for job in waiting if job.spec.nodes is None], state)
+        yield from policy.choose_starts([job for job in waiting if job.spec.nodes is None], state)
 
     def _reroute(
         self, arrived: Collection[int], departed: Sequence[RunningJob]
@@ -221,7 +221,7 @@ class _Simulation:
         placed = [*departed, *(self._state.running[index] for index in arrived)]
         links = {link for each in placed for link in each.placement.links}
         before = dict[int, RunningJob]()
-        for name, placement in self._policy.reroutes(self._state, links).items():
+        for name, placement in self._policy.choose_paths(self._state, links).items():
             index = self._indices[name]
             replaced = self._replace(index, placement)
             if index not in arrived:  # it runs
@@ -232,7 +232,7 @@ class _Simulation:
     def _migrate(self, cost_ms: float) -> None:
         """Migrate running jobs where the policy says so, and plan again around them."""
         before = dict[int, RunningJob]()
-        for name, placement in self._policy.moves(self._state, cost_ms).items():
+        for name, placement in self._policy.choose_migrations(self._state, cost_ms).items():
             index = self._indices[name]
             before[index] = self._replace(index, placement)
             start, pattern = self._state.now + cost_ms, self._isolated_pattern(index)
@@ -263,7 +263,7 @@ class _Simulation:
     def _isolated_pattern(self, index: int) -> Iteration:
         """Record where a job now is; return its iteration there."""
         running = self._state.running[index]
-        pattern = running.pattern if self._policy.contends else running.job.best
+        pattern = running.pattern if self._policy.has_contention else running.job.best
         self._rows[index] |= {
             "nodes": len(set(running.placement.nodes)),
             "racks": running.placement.racks,

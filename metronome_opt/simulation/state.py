@@ -15,7 +15,6 @@ from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.errors import InputError, pluralise
 from metronome_opt.problem.instance import Phase, Sharing
-from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_spec import JobSpec
@@ -42,12 +41,20 @@ class TrainingJob:
         Its position in the scenario.
     traffic
         Its traffic.
+
+    Attributes
+    ----------
+    pattern
+        Returns its iteration at a placement.
+    in_slots
+        Returns its bursts there in slots of `SLOT_MS`, and the slots of an iteration.
     """
 
     def __init__(self, index: int, traffic: JobTraffic) -> None:
         self.index, self.traffic = index, traffic
         self.spec: JobSpec = traffic.job
-        self._known: dict[Transport, Iteration] = {}
+        self.pattern = cache(traffic.isolated)
+        self.in_slots = cache(lambda transport: self.pattern(transport).to_slots(SLOT_MS))
 
     @property
     def name(self) -> str:
@@ -72,19 +79,8 @@ class TrainingJob:
             )
         return self.spec.iterations
 
-    def pattern(self, transport: Transport) -> Iteration:
-        """Return its iteration at a placement."""
-        if transport not in self._known:
-            self._known[transport] = self.traffic.isolated(transport)
-        return self._known[transport]
-
-    @cache  # noqa: B019 (as long as the job)
-    def in_slots(self, transport: Transport) -> tuple[tuple[Phase, ...], int]:
-        """Return its bursts in slots of `SLOT_MS` at a placement, and the slots of an iteration."""
-        return self.pattern(transport).to_slots(SLOT_MS)
-
     @cached_property
-    def demand(self) -> JobRequest:
+    def request(self) -> JobRequest:
         """The job as allocation sees it, with all its iterations to run."""
         return JobRequest.of_traffic(self.traffic, self.iterations * self.best_ms)
 

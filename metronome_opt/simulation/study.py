@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -39,7 +39,10 @@ from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.job_traffic import Sources
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Folder, in_folder
 from metronome_opt.scenario.workload import data_folder
-from metronome_opt.simulation.generators import Draw, GeneratorContext, Given, Trace
+from metronome_opt.simulation.generators import Draw
+from metronome_opt.simulation.generators.context import GeneratorContext
+from metronome_opt.simulation.generators.jobs import Given
+from metronome_opt.simulation.generators.traces import Trace
 from metronome_opt.simulation.policies import BUILTIN_POLICIES, check_policy
 
 STUDY_FORMAT = "metronome-study/1"
@@ -93,7 +96,7 @@ class Cell:
 
 
 class Study(Record):
-    """Scenarios of one kind: all cells of a grid, each drawn with several seeds.
+    """Scenarios of one kind: all cells of a grid, drawn with several seeds.
 
     Parameters
     ----------
@@ -102,17 +105,17 @@ class Study(Record):
     cluster, slot_ms, hyperperiod_ms, workloads, measured
         As in a `Scenario`.
     clusters
-        Clusters by name, of which a parameter ``cluster`` of the grid names one for each cell,
-        instead of `cluster`.
+        Clusters by name; a parameter ``cluster`` of the grid names one for each cell, instead of
+        `cluster`.
     draw
-        The generator of the jobs, with the parameters that are the same in all cells.
+        The generator of the jobs, with the parameters that are equal in all cells.
     grid
-        Values of parameters of the generator, or of fields of `Conditions`, that differ from cell
-        to cell. The cells are all combinations, the last parameter changing fastest.
+        Values of parameters of the generator, or of fields of `Conditions`, that differ between
+        cells. The cells are all combinations, the last parameter changing fastest.
     conditions
-        Conditions of all cells, but for those of the grid.
+        Conditions of all cells, except parameters of the grid.
     policies
-        Policies to compare; those of this package by default.
+        Policies to compare; all of this package by default.
     seeds
         Number of seeds, counted from 0.
     """
@@ -141,42 +144,35 @@ class Study(Record):
             )
         if not self.policies:
             refuse("policies", "empty; name at least one, or leave it out for all")
-        for index, policy in enumerate(self.policies):
-            if policy in self.policies[:index]:
-                refuse(f"policies[{index}]", f"{quote(policy)} is named twice")
+        _refuse_repetition("policies", self.policies)
         if prod(map(len, self.grid.values())) > MAX_CELLS:
             refuse("grid", f"has more than {MAX_CELLS} cells; make several studies of it")
-        self._check_grid()
-        return self
-
-    def _check_grid(self) -> None:
         for name, values in self.grid.items():
             if not values:
                 refuse(f"grid.{name}", "empty; give it a value, or leave it out")
-            if name != _CLUSTER:
-                self._check_values(name, values)
-        for index, wanted in enumerate(self.grid.get(_CLUSTER, ())):
-            if wanted not in self.clusters:
-                known = ", ".join(self.clusters) or "none"
-                refuse(f"grid.{_CLUSTER}[{index}]", f"{quote(wanted)} is none of clusters: {known}")
+            _refuse_repetition(f"grid.{name}", values)
+            for index, value in enumerate(values):
+                self._check_value(name, value, f"grid.{name}[{index}]")
         if self.cluster is None and _CLUSTER not in self.grid:
             refuse("cluster", "missing; or name some of clusters in grid.cluster")
+        return self
 
-    def _check_values(self, name: str, values: tuple[Setting, ...]) -> None:
-        """Refuse an unknown parameter, and invalid values."""
+    def _check_value(self, name: str, value: Setting, place: str) -> None:
+        """Refuse an unknown parameter of the grid, or an invalid value."""
+        if name == _CLUSTER:
+            if value not in self.clusters:
+                known = ", ".join(self.clusters) or "none"
+                refuse(place, f"{quote(value)} is none of clusters: {known}")
+            return
         generator = self.draw.generator
         owner: Record = generator if name in type(generator).model_fields else self.conditions
         if name not in type(owner).model_fields:
-            known = [*type(generator).model_fields, *Conditions.model_fields, _CLUSTER]
-            refuse(f"grid.{name}", f"unknown parameter; known are {', '.join(known)}")
-        for index, value in enumerate(values):
-            where = f"grid.{name}[{index}]"
-            if value in values[:index]:
-                refuse(where, f"{quote(value)} is named twice")
-            try:
-                _with(owner, {name: value})
-            except InputError as error:
-                refuse(where, str(error).removeprefix(f"{name}: "))
+            known = ", ".join([*type(generator).model_fields, *Conditions.model_fields, _CLUSTER])
+            refuse(f"grid.{name}", f"unknown parameter; known are {known}")
+        try:
+            _with(owner, {name: value})
+        except InputError as error:
+            refuse(place, str(error).removeprefix(f"{name}: "))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
@@ -197,7 +193,7 @@ class Study(Record):
         )
 
     def of_trace(self, file: str) -> Self:
-        """Return the same study with the arrivals of a trace, from a file."""
+        """Return the study with the arrivals of a trace, from a file."""
         generator = self.draw.generator
         trace = generator if isinstance(generator, Trace) else Trace()
         return self.model_copy(update={"draw": Draw(trace=_with(trace, {"file": file}))})
@@ -216,7 +212,7 @@ class Study(Record):
         return isinstance(self.draw.generator, Given) and not self.grid
 
     def scenario(self, cell: Cell, seed: int) -> Scenario:
-        """Return the scenario of a cell and a seed, the same for all policies and conditions.
+        """Return the scenario of a cell and a seed, equal for all policies and conditions.
 
         Raises
         ------
@@ -224,9 +220,9 @@ class Study(Record):
             If no jobs can be drawn for these parameters.
         """
         cluster = self.cluster_of(cell)
-        setup, generator = self._setup(cluster), self.draw.generator
+        context, generator = self._context(cluster), self.draw.generator
         try:
-            jobs = _with(generator, _own(generator, cell)).jobs(setup, seed)
+            jobs = _with(generator, _own(generator, cell)).jobs(context, seed)
         except InputError as error:
             raise InputError(f"{self.name}: draw.{self.draw.name}.{error}") from None
         try:
@@ -256,18 +252,22 @@ class Study(Record):
         return self.clusters[str(wanted)] if self.cluster is None or wanted else self.cluster
 
     @cached_property
-    def _setups(self) -> dict[Cluster, GeneratorContext]:
+    def _contexts(self) -> dict[Cluster, GeneratorContext]:
         return {}
 
-    def _setup(self, cluster: Cluster) -> GeneratorContext:
+    def _context(self, cluster: Cluster) -> GeneratorContext:
         """Return what jobs are drawn for; it takes a while to make."""
-        if cluster not in self._setups:
-            hyperperiod = (
-                None if self.hyperperiod_ms is None else self.hyperperiod_ms // self.slot_ms
-            )
+        if cluster not in self._contexts:
+            hyperperiod = self.hyperperiod_ms and self.hyperperiod_ms // self.slot_ms
             sources = Sources(self.workloads)
-            self._setups[cluster] = GeneratorContext(cluster, self.slot_ms, hyperperiod, sources)
-        return self._setups[cluster]
+            self._contexts[cluster] = GeneratorContext(cluster, self.slot_ms, hyperperiod, sources)
+        return self._contexts[cluster]
+
+
+def _refuse_repetition(place: str, values: Sequence[Setting]) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            refuse(f"{place}[{index}]", f"{quote(value)} is named twice")
 
 
 def _own(record: Record, cell: Cell) -> dict[str, Setting]:
@@ -313,7 +313,7 @@ def find_study(wanted: str | Path) -> Study:
     if Path(wanted).is_file():
         return read_study(wanted)
     folders = (data_folder() / "scenarios", shipped_folder("studies"))
-    known = {path.stem: path for each in folders for path in sorted(each.glob("*.yaml"))}
+    known = {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
     if str(wanted) in known:
         return read_study(known[str(wanted)])
     raise InputError(

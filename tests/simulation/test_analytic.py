@@ -1,4 +1,4 @@
-"""The simulator against a simulation in exact arithmetic."""
+"""Iterations end when a simulation in exact arithmetic says."""
 
 from __future__ import annotations
 

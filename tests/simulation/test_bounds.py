@@ -1,4 +1,4 @@
-"""Lower bounds of the time that jobs run, at the places where they run."""
+"""No run is faster than the lower bound at the placements of its jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jitter and drift: as large as stated, and independent of other jobs."""
+"""Jitter and drift are as large as stated, and do not depend on other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic classes: links serve higher ones first, and share what one class gets as they do."""
+"""Links serve higher traffic classes first, and share within a class as stated."""
 
 from __future__ import annotations
 

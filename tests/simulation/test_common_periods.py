@@ -1,4 +1,4 @@
-"""Contention groups: common periods, common shifts."""
+"""Common periods fit the jobs, and common shifts keep contention."""
 
 from __future__ import annotations
 

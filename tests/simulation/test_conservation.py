@@ -1,4 +1,4 @@
-"""Conservation of volume and rate limits at every moment of a trace."""
+"""Volume and limits of rates are conserved at every moment of a trace."""
 
 from __future__ import annotations
 

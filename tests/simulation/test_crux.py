@@ -1,4 +1,4 @@
-"""Crux: classes by GPU intensity."""
+"""Crux gives jobs of higher GPU intensity higher classes, as published."""
 
 from __future__ import annotations
 

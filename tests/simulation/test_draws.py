@@ -1,4 +1,4 @@
-"""Generators of studies: seeds, loads, workers, mixes."""
+"""Generators draw jobs as their parameters say, by the seed alone."""
 
 from __future__ import annotations
 

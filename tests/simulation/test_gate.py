@@ -1,4 +1,4 @@
-"""Simulated jobs take the slots that the gate gives to training loops."""
+"""Simulated jobs take the windows that the gate gives to training loops."""
 
 from __future__ import annotations
 

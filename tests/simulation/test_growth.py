@@ -1,4 +1,4 @@
-"""Shares that grow with what an iteration has sent, as under MLTCP."""
+"""Shares grow with what an iteration has sent, as under MLTCP."""
 
 from __future__ import annotations
 

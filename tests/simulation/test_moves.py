@@ -1,4 +1,4 @@
-"""Moves of running jobs: what an interrupted job has done, sent and still does."""
+"""A migrated job repeats its iteration, and loses nothing else."""
 
 from __future__ import annotations
 

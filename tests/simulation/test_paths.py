@@ -1,4 +1,4 @@
-"""Flows over several spines in simulations: what changes of paths do to bursts, and policies."""
+"""Bursts go on when their paths change, and policies take the paths that they choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that other packages register."""
+"""Policies of other packages are simulated; a broken one fails only where it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies on scenarios whose best outcome is known."""
+"""Policies find the best outcome of scenarios where it is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as they were before shares could grow: no other way of sharing has changed since."""
+"""Runs are equal to recorded ones, under all ways to share links."""
 
 from __future__ import annotations
 

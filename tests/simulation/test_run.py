@@ -1,4 +1,4 @@
-"""Runs of scenarios: laws that hold under any policy, queueing, refusals."""
+"""Laws hold under any policy: queueing, ideal times, capacities, refusals."""
 
 from __future__ import annotations
 

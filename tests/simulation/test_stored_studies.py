@@ -1,4 +1,4 @@
-"""The stored studies of the repository."""
+"""The stored studies of the repository can be drawn and are as they say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Study documents: refusals, cells, files."""
+"""Study documents are refused with their place, or give cells and files."""
 
 from __future__ import annotations
 

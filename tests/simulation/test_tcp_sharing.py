@@ -1,4 +1,4 @@
-"""TCP shares of links: random, and smaller for newcomers."""
+"""TCP shares of links are random, and smaller for newcomers."""
 
 from __future__ import annotations
 

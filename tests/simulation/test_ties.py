@@ -1,4 +1,4 @@
-"""Order of the events of one moment, as `docs/model.md` defines it under Ties."""
+"""Events of one moment are in the order of `docs/model.md`."""
 
 from __future__ import annotations
 

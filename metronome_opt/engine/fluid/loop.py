@@ -1,8 +1,8 @@
 """Event loop with exact event times, and its random numbers.
 
-Random numbers go by their place, not by their turn: the factor of the k-th computing time of a job
-is a function of the seed, the job, the iteration and the segment. So whatever a policy does, the
-job meets the same chance in the same iteration, and policies can be compared pair by pair.
+Random numbers depend on where they are drawn, not on their order: the factor of the k-th computing
+time of a job is a function of the seed, the job, the iteration and the segment. Whatever a policy
+does, an iteration has the same random numbers, so that policies can be compared pair by pair.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from metronome_opt.engine.fluid.sharing import (
     begin_burst,
     end_burst,
     grow,
-    own_rate,
-    set_rate,
     share_around,
     still_left,
 )
@@ -44,7 +42,7 @@ _CUT = 3.0  # standard deviations
 
 @kernel
 def mix(word: np.uint64, step: int) -> np.uint64:
-    """Return a number that looks as if it had nothing to do with `word` and `step`.
+    """Return a pseudorandom number that depends on `word` and `step`.
 
     References
     ----------
@@ -75,8 +73,8 @@ def _normal(word: np.uint64) -> float:
 def share_of_burst(state: EngineState, job: int, draw: np.uint64) -> float:
     """Return the share of a burst that begins now, which it keeps to its end.
 
-    The share of a burst that begins alone is drawn from a lognormal distribution of median 1. One
-    that meets another burst, on any of its links, has a window that is still small, and so less.
+    The share of a burst that begins by itself is drawn from a lognormal distribution of median 1.
+    One that meets another burst, on any of its links, has a small congestion window, and so less.
     """
     clock, row = state.clock[0], state.jobs[job]
     share = math.exp(clock.spread * _normal(mix(draw, 5)))
@@ -87,39 +85,41 @@ def share_of_burst(state: EngineState, job: int, draw: np.uint64) -> float:
 
 
 REACHED, FINISHED, FULL, PAUSED = range(4)
-"""Why the loop returned: the time is reached, a job has run all its iterations, the trace has no
-room left, or so many events have happened."""
+"""Why the loop returned: the time is reached, a job has run all its iterations, the trace is full,
+or the maximum number of events has happened."""
 
 
 @kernel
-def run(state: EngineState, until: float, most_events: int, room: int) -> int:
-    """Go on until `until`, at the latest.
+def run(state: EngineState, until: float, max_events: int, reserve: int) -> int:
+    """Process the events up to a time, or fewer.
 
     Parameters
     ----------
+    state
+        State of the simulation.
     until
-        All events up to this time happen.
-    most_events
-        Return after so many.
-    room
-        Return when less than this is left of the trace; no event writes more.
+        Time of the last events, in ms.
+    max_events
+        Number of events after which to return.
+    reserve
+        Records of the trace that have to be free before an event; no event writes more.
 
     Returns
     -------
     int
-        Why; see above. ``clock.finished`` is the job that has finished.
+        Why it returned; see above. ``clock.finished`` is the job that has finished.
     """
     clock, jobs = state.clock, state.jobs
-    last = clock[0].events + most_events
+    last = clock[0].events + max_events
     while clock[0].heap > 0 and jobs[state.heap[0]].key <= until:
         if clock[0].events >= last:
             return PAUSED
-        if clock[0].traced + room > state.trace.shape[0]:
+        if clock[0].traced + reserve > state.trace.shape[0]:
             return FULL
         job = state.heap[0]
         clock[0].now = jobs[job].key
         clock[0].events += 1
-        if _happen(state, job):
+        if _process(state, job):
             clock[0].finished = job
             return FINISHED
     clock[0].now = max(clock[0].now, until)
@@ -127,8 +127,8 @@ def run(state: EngineState, until: float, most_events: int, room: int) -> int:
 
 
 @inner
-def _happen(state: EngineState, job: int) -> bool:
-    """Let the next event of a job happen; return whether it has finished."""
+def _process(state: EngineState, job: int) -> bool:
+    """Process the next event of a job; return whether it has finished."""
     row = state.jobs[job]
     stage = row.stage
     if stage == WAITING:
@@ -158,7 +158,7 @@ def _begin(state: EngineState, job: int) -> None:
 
 @inner
 def _go_on(state: EngineState, job: int, stage: int) -> bool:
-    """Go on to what takes time next, now that `stage` is over; return whether nothing is left."""
+    """Begin what takes time after `stage`, which is over; return whether the job has finished."""
     row = state.jobs[job]
     now = state.clock[0].now
     while True:
@@ -209,14 +209,12 @@ def _send(state: EngineState, job: int) -> None:
         if state.clock[0].slope != 0.0:
             row.step = 0
             grow(state, job)
-        begin_burst(state, job)
-    else:
-        set_rate(state, job, own_rate(state, job))
+    begin_burst(state, job)
 
 
 @inner
 def _leave(state: EngineState, job: int) -> None:
-    """Take a job that sends nothing out of the simulation."""
+    """Remove a job that sends nothing from the simulation."""
     row = state.jobs[job]
     row.stage = AWAY
     take_event(state.heap, state.clock, state.jobs, job)
@@ -224,26 +222,24 @@ def _leave(state: EngineState, job: int) -> None:
 
 @kernel
 def wait_for(state: EngineState, job: int, start: float) -> None:
-    """Let a job that waits begin at another time."""
+    """Change the time at which a job that waits begins."""
     _until(state, job, state.jobs[job].stage, start)
 
 
 @kernel
 def interrupt(state: EngineState, job: int, start: float) -> None:
-    """Stop the iteration of a job, which begins anew at `start`; the time until then is not its."""
+    """Stop the iteration of a job, which begins again at `start`; no iteration lasts until then."""
     row = state.jobs[job]
-    if row.stage == BURSTING:
-        row.sent += _volume(state, job) - max(0.0, still_left(state, job))
-        end_burst(state, job)
-    elif row.stage == WAITING:
+    if row.stage == WAITING:
         _time_iteration(state, job)
+    leave_links(state, job)
     row.begun = -1.0
     _until(state, job, WAITING, start)
 
 
 @kernel
 def leave_links(state: EngineState, job: int) -> float:
-    """Take a job off its links in the midst of a burst; return what is left of it, or -1."""
+    """Remove a job from its links; return what is left of its burst, -1 if it does not send."""
     row = state.jobs[job]
     if row.stage != BURSTING:
         return -1.0
@@ -255,20 +251,17 @@ def leave_links(state: EngineState, job: int) -> float:
 
 @kernel
 def resume(state: EngineState, job: int, left: float) -> None:
-    """Let a job send what is left of a burst on other links."""
+    """Send what is left of a job's burst on other links."""
     row = state.jobs[job]
     row.sent -= _volume(state, job) - left  # counted, and will be once more
     row.left = left
     row.rate, row.held_by = -1.0, -1
-    if row.uses > 0:
-        begin_burst(state, job)
-    else:
-        set_rate(state, job, own_rate(state, job))
+    begin_burst(state, job)
 
 
 @kernel
 def start_job(state: EngineState, job: int, start: float) -> None:
-    """Let a job begin its first iteration at `start`."""
+    """Start a job's first iteration at `start`."""
     row = state.jobs[job]
     row.done = 0
     row.begun = -1.0
@@ -301,13 +294,13 @@ def _volume(state: EngineState, job: int) -> float:
 
 @inner
 def _draw(row: Rows) -> np.uint64:
-    """Return where the numbers of this segment of this iteration come from."""
+    """Return the seed of the random numbers of this segment of this iteration."""
     return mix(mix(row.chance, row.done), row.segment)
 
 
 @inner
 def _time_iteration(state: EngineState, job: int) -> None:
-    """Take down how long the iteration took that is over, if there was one.
+    """Record the length of the iteration that is over, if there was one.
 
     An iteration lasts until the next one begins, the last one until its own end.
     """

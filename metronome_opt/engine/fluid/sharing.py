@@ -1,8 +1,8 @@
 """Link sharing among bursts by progressive filling, one priority class after the other.
 
-A link whose bursts together stay within its capacity at their own rates delays no job. On
-the others, a burst that begins or ends changes the rates of those that it meets, and so on from
-link to link, but seldom far: only jobs whose rates do change are looked at, with their links.
+A link whose bursts together stay within its capacity at their own rates delays no job. On the other
+links, a burst that begins or ends changes the rates of bursts that it meets, and so on from link to
+link, but seldom far: only jobs whose rates do change are considered, with their links.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROUNDING = 1e-12
 """Sums of rates that fill a link to the last bit are not taken for more than it carries."""
 
 STEPS = 16
-"""Where shares grow, they do in so many steps over the volume of an iteration."""
+"""Steps in which shares grow over the volume of an iteration, where they grow."""
 
 # The share of a burst that rounding may leave over when it ends.
 _NOTHING = 1e-12
@@ -24,7 +24,7 @@ _NOTHING = 1e-12
 
 @inner
 def is_over(state: EngineState, link: int) -> bool:
-    """Whether the bursts on a link would need more than it carries."""
+    """Return whether the bursts on a link would need more than its capacity."""
     row = state.links[link]
     over: bool = row.demand > row.capacity * (1.0 + ROUNDING)
     return over
@@ -48,7 +48,7 @@ def still_left(state: EngineState, job: int) -> float:
 
 @inner
 def grow(state: EngineState, job: int) -> None:
-    """Bring the share of a burst up to what its iteration has sent."""
+    """Increase the share of a burst to that of what its iteration has sent."""
     clock, row = state.clock[0], state.jobs[job]
     segment = state.segments[row.first_segment + row.segment]
     end = segment.before + segment.volume
@@ -60,7 +60,7 @@ def grow(state: EngineState, job: int) -> None:
 
 @inner
 def set_rate(state: EngineState, job: int, rate: float) -> None:
-    """Let a burst go on at another rate from now on."""
+    """Set the rate of a burst from now on."""
     row = state.jobs[job]
     grows = state.clock[0].slope != 0.0
     if row.rate == rate and not grows:
@@ -73,7 +73,7 @@ def set_rate(state: EngineState, job: int, rate: float) -> None:
     row.growing = 0
     nothing = _NOTHING * state.segments[row.first_segment + row.segment].volume
     if row.left <= nothing:
-        row.key = now  # it ends now, even if another job takes the link at this very moment
+        row.key = now  # it ends now, even if another job takes the link at this moment
     else:
         row.key = now + row.left / rate if rate > 0.0 else math.inf
         # The share of a burst that no link holds back changes no rate.
@@ -117,7 +117,7 @@ def _fill(state: EngineState, begin: int, end: int) -> None:
 
 @inner
 def _touch(state: EngineState, begin: int, end: int) -> int:
-    """Withdraw the offers of a class and open the links that it meets on; return how many."""
+    """Withdraw the offers of a class and open its contended links; return their number."""
     jobs, links, uses, members = state.jobs, state.links, state.uses, state.members
     for i in range(begin, end):
         jobs[members[i]].offer = -1.0
@@ -138,7 +138,7 @@ def _touch(state: EngineState, begin: int, end: int) -> int:
 
 @inner
 def _open(state: EngineState, link: int, rank: int) -> None:
-    """Find out what a link has left for the members of a class."""
+    """Compute what a link has left for the members of a class."""
     row = state.links[link]
     row.left = row.capacity
     row.weight = 0.0
@@ -162,7 +162,7 @@ def _open(state: EngineState, link: int, rank: int) -> None:
 
 @inner
 def _min_level(state: EngineState, touched: int) -> tuple[int, float]:
-    """Drop links without waiting jobs; return how many are left and at what level one is full."""
+    """Drop links without open jobs; return the number of others, and the level that fills one."""
     level = math.inf
     kept = 0
     for i in range(touched):
@@ -177,7 +177,7 @@ def _min_level(state: EngineState, touched: int) -> tuple[int, float]:
 
 @inner
 def _settle_own(state: EngineState, begin: int, end: int, level: float) -> int:
-    """Offer their own rates to those that want no more; return where the others begin."""
+    """Offer their own rates to jobs that want no more; return where the others begin."""
     members = state.members
     for i in range(begin, end):
         job = members[i]
@@ -192,19 +192,21 @@ def _settle_own(state: EngineState, begin: int, end: int, level: float) -> int:
 
 @inner
 def _settle_held(state: EngineState, begin: int, end: int, touched: int, level: float) -> int:
-    """Offer the level to all on links that are full at it; return where the others begin."""
+    """Offer the level to all jobs on links that it fills; return where the others begin."""
     jobs, members = state.jobs, state.members
     rank = jobs[members[begin]].rank
     for i in range(touched):
         link = state.touched[i]
         row = state.links[link]
-        # Of those that meet on it some may be settled by now; that leaves the level as it is.
+        # Some jobs on it may be settled by now; that leaves the level as it is.
         if row.open > 0 and max(row.left, 0.0) <= level * row.weight * (1.0 + ROUNDING):
             use = row.head
             while use >= 0:
                 job = state.uses[use].job
-                if _is_open(state, job, rank):
-                    _settle(state, job, level * jobs[job].share, link)
+                other = jobs[job]
+                is_open = other.stamp == state.clock[0].stamp and other.offer < 0.0
+                if is_open and other.rank == rank:
+                    _settle(state, job, level * other.share, link)
                 use = state.uses[use].next
     for i in range(begin, end):
         job = members[i]
@@ -215,15 +217,8 @@ def _settle_held(state: EngineState, begin: int, end: int, touched: int, level: 
 
 
 @inner
-def _is_open(state: EngineState, job: int, rank: int) -> bool:
-    row = state.jobs[job]
-    waits: bool = row.rank == rank and row.offer < 0.0 and row.stamp == state.clock[0].stamp
-    return waits
-
-
-@inner
 def _settle(state: EngineState, job: int, rate: float, held_by: int) -> None:
-    """Offer a job its rate and take it off its links."""
+    """Offer a job its rate, and subtract it from its links."""
     row = state.jobs[job]
     row.offer = rate
     row.held_by = held_by
@@ -237,22 +232,14 @@ def _settle(state: EngineState, job: int, rate: float, held_by: int) -> None:
             link.open -= 1
 
 
-_LOWEST, _NO_RANK = -(2**62), 2**62
+_MIN_RANK, _MAX_RANK = -(2**62), 2**62  # beyond all ranks
 
 
 @inner
 def _join(state: EngineState, job: int, count: int) -> int:
-    """Make a sending job a member, one of those whose rates are shared out anew.
+    """Make a sending job a member: a job whose rate is computed again.
 
-    Parameters
-    ----------
-    count
-        How many members there are.
-
-    Returns
-    -------
-    int
-        How many there are now; they carry the stamp of the clock.
+    Members have the stamp of the clock. `count` is their number; return their number now.
     """
     row = state.jobs[job]
     if row.stamp == state.clock[0].stamp:
@@ -264,7 +251,7 @@ def _join(state: EngineState, job: int, count: int) -> int:
 
 @inner
 def _join_held(state: EngineState, link: int, count: int) -> int:
-    """Make members of all that a link holds back; return how many members there are."""
+    """Make members of all jobs that a link holds back; return the number of members."""
     use = state.links[link].head
     while use >= 0:
         job = state.uses[use].job
@@ -276,12 +263,11 @@ def _join_held(state: EngineState, link: int, count: int) -> int:
 
 @inner
 def _share_out(state: EngineState, count: int) -> None:
-    """Give the first `count` members, and the bursts that this concerns, their rates.
+    """Set the rates of the first `count` members, and of the bursts that this concerns.
 
-    All others keep theirs, as long as that is what they would get if everything were shared out
-    anew: rates are max-min fair if, and only if, every burst slower than it may be has a link
-    that is full and on which none of its class has more. One that loses that link, or has more
-    than a member whose link it is, becomes a member too.
+    All other bursts keep their rates, as long as these are max-min fair: every burst slower than it
+    may be has a link that is full and on which no burst of its class has more. A burst that loses
+    this link, or has more than a member whose link it is, becomes a member too.
     """
     jobs, members = state.jobs, state.members
     while True:
@@ -303,7 +289,7 @@ def _share_out(state: EngineState, count: int) -> None:
 
 @inner
 def _next_class(state: EngineState, begin: int, count: int) -> int:
-    """Bring the members of the highest rank from `begin` on to the front; return their end."""
+    """Move the members of the highest rank from `begin` on to the front; return their end."""
     jobs, members = state.jobs, state.members
     highest = jobs[members[begin]].rank
     for i in range(begin + 1, count):
@@ -318,7 +304,7 @@ def _next_class(state: EngineState, begin: int, count: int) -> int:
 
 @inner
 def _concerned(state: EngineState, count: int) -> int:
-    """Make members of all that do not have the right rate beside what is offered."""
+    """Make members of all jobs whose rates do not fit the offers; return the number of members."""
     jobs, links, uses, members = state.jobs, state.links, state.uses, state.members
     state.clock[0].mark += 1
     mark = state.clock[0].mark
@@ -339,11 +325,14 @@ def _concerned_on(state: EngineState, link: int, count: int) -> int:
     stamp = state.clock[0].stamp
     capacity = state.links[link].capacity
     total = 0.0
-    rank = _highest_below(state, link, _NO_RANK)
-    while rank != _LOWEST:
-        below = _LOWEST
-        most_kept, most = 0.0, 0.0  # of those that are no members, and of all
-        least_kept, least = math.inf, math.inf  # the same of those that the link holds back
+    rank = _MAX_RANK
+    while rank != _MIN_RANK:
+        below = _MIN_RANK
+        most_kept, most = 0.0, 0.0  # of jobs that are no members, and of all
+        least_kept, least = (
+            math.inf,
+            math.inf,
+        )  # of jobs that the link holds back: no members, members
         use = state.links[link].head
         while use >= 0:
             row = jobs[uses[use].job]
@@ -377,7 +366,7 @@ def _concerned_on(state: EngineState, link: int, count: int) -> int:
 def _join_beyond(
     state: EngineState, link: int, count: int, rank: int, lost: float, limit: float
 ) -> int:
-    """Make members of flows that the link held back but has `lost`, and of those above `limit`."""
+    """Make members of jobs that the link held back but has `lost`, and of jobs above `limit`."""
     jobs, uses = state.jobs, state.uses
     use = state.links[link].head
     while use >= 0:
@@ -392,21 +381,8 @@ def _join_beyond(
 
 
 @inner
-def _highest_below(state: EngineState, link: int, limit: int) -> int:
-    """Return the highest rank below `limit` on a link."""
-    highest = _LOWEST
-    use = state.links[link].head
-    while use >= 0:
-        rank = state.jobs[state.uses[use].job].rank
-        if rank < limit:
-            highest = max(highest, rank)
-        use = state.uses[use].next
-    return highest
-
-
-@inner
 def begin_burst(state: EngineState, job: int) -> None:
-    """Let a job send on all its links."""
+    """Begin the burst of a job on all its links."""
     links, uses = state.links, state.uses
     row = state.jobs[job]
     own = own_rate(state, job)
@@ -431,7 +407,7 @@ def begin_burst(state: EngineState, job: int) -> None:
 
 @inner
 def share_around(state: EngineState, job: int) -> None:
-    """Share out anew what a burst gets, and those that its links hold back."""
+    """Compute the rates of a burst and of the bursts that its links hold back."""
     row = state.jobs[job]
     state.clock[0].stamp += 1
     count = _join(state, job, 0)
@@ -442,7 +418,7 @@ def share_around(state: EngineState, job: int) -> None:
 
 @inner
 def end_burst(state: EngineState, job: int) -> None:
-    """Take a burst off its links and give what it leaves to the others."""
+    """Remove a burst from its links, and share what it leaves among the others."""
     clock, jobs, links, uses = state.clock, state.jobs, state.links, state.uses
     row = jobs[job]
     own = own_rate(state, job)

@@ -1,8 +1,8 @@
 """Arrays that the event loop works on: one row for each job, link, use and segment.
 
-Rows are records, so that all that an event needs of a job lies together in memory. Times are in ms,
-bandwidths in Mbit/s, volumes in Mbit/s * ms, all of them floating point: an event time is exact up
-to the rounding of a double, and whole numbers stay whole.
+Rows are records, so that the values of a job that an event needs are adjacent in memory. Times are
+in ms, bandwidths in Mbit/s, volumes in Mbit/s * ms, all of them floating point: an event time is
+exact up to the rounding of a double, and whole numbers stay whole.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ USE = np.dtype([("link", _I), ("job", _I), ("flows", _F), ("next", _I), ("prev",
 LINK = np.dtype(
     [
         ("capacity", _F),
-        ("demand", _F),  # of those that send, at their own rates
+        ("demand", _F),  # of jobs that send, at their own rates
         ("head", _I),  # of the chain of uses that send
-        ("active", _I),  # how long the chain is
+        ("active", _I),  # length of the chain
         ("stamp", _I),
-        ("open", _I),  # jobs without an offer yet, while rates are shared out
-        ("left", _F),  # capacity that is not given away yet
+        ("open", _I),  # jobs without an offer yet, while rates are computed
+        ("left", _F),  # capacity that is not offered yet
         ("weight", _F),  # of the jobs without an offer
         ("watched", _I),
     ]
@@ -54,31 +54,31 @@ LINK = np.dtype(
 
 JOB = np.dtype(
     [
-        # What it is.
+        # Properties.
         ("first_segment", _I),
         ("segments", _I),
         ("first_use", _I),
         ("uses", _I),
         ("rank", _I),  # classes of a larger rank are served first
-        ("next_rank", _I),  # of its next burst
-        ("share", _F),  # of a link, among its class
-        ("base", _F),  # the same before it grows
-        ("chance", np.uint64),  # where its random numbers come from
+        ("next_rank", _I),  # rank of its next burst
+        ("share", _F),  # share of a link, among its class
+        ("base", _F),  # share before it grows
+        ("chance", np.uint64),  # seed of its random numbers
         ("jitter", _F),  # standard deviation of a computing time, as a share of it
         ("total", _I),  # iterations to run, -1 without end
-        # Where it is.
+        # Progress.
         ("stage", _I),
         ("segment", _I),
         ("key", _F),  # time of its next event
-        ("order", _I),  # decides among events of one time
+        ("order", _I),  # order among events of one time
         ("place", _I),  # in the heap, -1 if not there
-        ("left", _F),  # of its burst, at time `since`
-        ("rate", _F),  # of each flow
-        ("offer", _F),  # the rate to come, while rates are shared out; -1 for none yet
+        ("left", _F),  # volume left of its burst, at time `since`
+        ("rate", _F),  # rate of a flow
+        ("offer", _F),  # the next rate, while rates are computed; -1 for none yet
         ("held_by", _I),  # the link that allows no more, -1 if it is its own rate
         ("since", _F),
-        ("step", _I),  # by how many steps its share has grown
-        ("left_then", _F),  # of its burst when the next step comes
+        ("step", _I),  # steps by which its share has grown
+        ("left_then", _F),  # volume left of its burst at the next step
         ("growing", _I),  # whether its next event is a step, and not the end of its burst
         ("begun", _F),  # when the iteration began
         ("done", _I),  # iterations
@@ -87,37 +87,37 @@ JOB = np.dtype(
         ("period", _F),  # 0 for a job that is never held back
         ("speed", _F),  # of its clock, 1 for a true one
         ("due", _F),  # next planned start by its own clock
-        ("planned", _F),  # the same by the controller's
+        ("planned", _F),  # by the clock of the controller
         ("tolerance", _F),
         ("paced", _I),  # whether its bursts have windows, and not its iterations
         ("group", _I),
-        ("seen", _F),  # how much of its group's shift it has taken part in
+        ("seen", _F),  # shift of its group that its plan has followed
         ("retry", _F),  # when a job takes windows again; 0: it has not let go; -1: new windows
-        # What came of it.
+        # Results.
         ("spent", _F),  # sum of iteration times
         ("shortest", _F),
         ("longest", _F),
-        ("timed", _I),  # iterations that are in that sum
+        ("timed", _I),  # number of iterations in that sum
         ("sent", _F),  # volume of each flow in bursts that have ended
         ("rephasings", _I),
     ]
 )
 
 TRACE = np.dtype([("time", _F), ("use", _I), ("rate", _F)])
-"""From `time` on the flow rate of a use is `rate`."""
+"""The flow rate of a use from `time` on."""
 
 CLOCK = np.dtype(
     [
         ("now", _F),
         ("events", _I),
         ("heap", _I),  # length
-        ("stamp", _I),  # of the jobs whose rates are shared out
-        ("mark", _I),  # of the links that are looked at
-        ("finished", _I),  # the job that a run ended with
+        ("stamp", _I),  # of the jobs whose rates are computed
+        ("mark", _I),  # of the links that are considered
+        ("finished", _I),  # the job that ended a run
         ("traced", _I),
         ("tcp", _I),  # whether every burst has a share of its own
-        ("spread", _F),  # of these shares: standard deviation of their logarithms
-        ("newcomer", _F),  # how many times as large that of a burst is that meets another one
+        ("spread", _F),  # standard deviation of the logarithms of these shares
+        ("newcomer", _F),  # factor on the share of a burst that meets another one
         ("slope", _F),  # of the growth of shares over an iteration; 0 if they do not grow
         ("intercept", _F),
     ]
@@ -132,10 +132,10 @@ class EngineState(NamedTuple):
     links: Rows  # shape (links,), LINK
     uses: Rows  # shape (uses,), USE
     segments: Rows  # shape (segments,), SEGMENT
-    shifts: Floats  # per group: by how much its plan is late
+    shifts: Floats  # lateness of the plan of a group, shape (groups,)
     heap: Ints  # jobs, shape (jobs,)
     members: Ints  # scratch: the jobs whose rates change, shape (jobs,)
-    touched: Ints  # scratch: the links that they meet on, shape (links,)
+    touched: Ints  # scratch: the links that they share, shape (links,)
     times: Floats  # the first iteration times of each job, shape (jobs, kept)
     trace: Rows  # shape (records,), TRACE
 
@@ -143,14 +143,16 @@ class EngineState(NamedTuple):
 def empty_state(
     *, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int
 ) -> EngineState:
-    """Return a state of so many jobs, links, uses and segments in which nothing happens yet.
+    """Return a state of these numbers of jobs, links, uses and segments, before the first event.
 
     Parameters
     ----------
+    jobs, links, uses, segments
+        Numbers of rows.
     kept
-        Iteration times to keep of each job.
+        Iteration times to keep of a job.
     trace
-        Records that there is room for.
+        Records of the trace.
     """
     state = EngineState(
         clock=np.zeros(1, CLOCK),
@@ -210,7 +212,7 @@ def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
 
 @inner
 def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
-    """Put a job in, or where it belongs now that its key or order has changed."""
+    """Put a job into the heap, or to its place if its key or order has changed."""
     place = jobs[job].place
     if place < 0:
         place = clock[0].heap
@@ -224,7 +226,7 @@ def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
 
 @inner
 def take_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
-    """Take a job out, if it is in."""
+    """Remove a job from the heap, if it is there."""
     place = jobs[job].place
     if place < 0:
         return

@@ -53,12 +53,12 @@ def next_start(state: EngineState, job: int) -> float:
     if off < 0.0:
         row.rephasings += 1
         row.due = row.planned
-        again: float = max(now, row.planned)
-        return again
-    state.shifts[row.group] += off
-    row.seen = state.shifts[row.group]
-    row.planned = start
-    row.due = start
+        start = max(now, row.planned)
+    else:
+        state.shifts[row.group] += off
+        row.seen = state.shifts[row.group]
+        row.planned = start
+        row.due = start
     return start
 
 

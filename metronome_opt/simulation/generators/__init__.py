@@ -10,26 +10,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from metronome_opt.files.records import Record, check_one
-from metronome_opt.simulation.generators.context import Generator, GeneratorContext
+from metronome_opt.simulation.generators.context import Generator
 from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulation.generators.periodic import Periodic
 from metronome_opt.simulation.generators.ring import Ring
 from metronome_opt.simulation.generators.sweeps import Sweeps
 from metronome_opt.simulation.generators.traces import Trace
-
-__all__ = [
-    "Draw",
-    "Dynamic",
-    "Generator",
-    "GeneratorContext",
-    "Given",
-    "Periodic",
-    "Ring",
-    "Snapshot",
-    "Static",
-    "Sweeps",
-    "Trace",
-]
 
 
 class Draw(Record):

@@ -1,4 +1,4 @@
-"""Generators of jobs: given jobs, a snapshot on two nodes, one of each model, Poisson arrivals."""
+"""Generators of given jobs, a snapshot on two nodes, one job of each model, and arrivals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Snapshot(Generator):
     """Jobs of two workers, one on each of the first two nodes.
 
     All of them cross the interfaces of both nodes, so that they share one link, twice. A job
-    arrives within the length of its first iteration; when is what the seed draws.
+    arrives within the length of its first iteration; the seed draws when.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Snapshot(Generator):
     mix
         Name of the mix; the first if left out.
     seconds
-        Duration of each job with the network to itself.
+        Duration of isolated jobs.
     """
 
     mixes: FrozenMap[Name, Annotated[tuple[_Member, ...], Field(strict=False)]]
@@ -112,9 +112,23 @@ class Snapshot(Generator):
 def take_fragment(
     draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
 ) -> tuple[str, ...] | None:
-    """Take a GPU on each of `workers` random nodes, from `racks` racks or as many as it needs.
+    """Take a GPU on random nodes, from some racks, or from more racks if it needs them.
 
-    Return the nodes in order, their GPUs being `free` no more; None if there are too few.
+    Parameters
+    ----------
+    draw
+        Generator of random numbers.
+    cluster
+        The nodes.
+    free
+        Free GPUs by node, which are decreased.
+    workers, racks
+        Number of nodes, and of racks to begin with.
+
+    Returns
+    -------
+    tuple
+        The nodes in order; None if there are too few.
     """
     names = nodes_by_rack(cluster)
     pool: list[str] = []
@@ -132,9 +146,9 @@ def take_fragment(
 class Static(Generator):
     """One job of each of the thirteen models, with workers, priority and batch drawn.
 
-    The jobs come in random order; each draws its workers, its priority and up to `racks` racks, and
-    takes random nodes there, one a task, and further racks as long as it does not fit. GPT3 has 4
-    or 8 workers.
+    In random order, jobs draw their workers, their priorities and up to `racks` racks, and take
+    random nodes there, one per task, and further racks as long as they do not fit. GPT3 has 4 or 8
+    workers.
 
     Parameters
     ----------
@@ -151,7 +165,7 @@ class Static(Generator):
     priorities
         Classes to draw from.
     seconds
-        Duration of each job with the network to itself.
+        Duration of isolated jobs.
     """
 
     placement: Literal["given", "chosen"] = "given"

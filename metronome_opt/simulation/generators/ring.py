@@ -21,9 +21,9 @@ from metronome_opt.simulation.generators.context import (
 
 
 class Ring(Generator):
-    """As many jobs as racks, each with a pod in a rack and one in the next rack.
+    """As many jobs as racks, with a task in a rack and one in the next rack.
 
-    A job arrives within the length of an iteration; when is what the seed draws, and its period.
+    A job arrives within the length of an iteration; the seed draws when, and its period.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Ring(Generator):
     apart
         The range of periods over their mean. Periods are drawn uniformly; they differ in computing.
     seconds
-        Duration of each job with the network to itself.
+        Duration of isolated jobs.
     """
 
     published: Name = "muri"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -35,7 +36,7 @@ class Sweeps(Generator):
     published
         Published iterations, whose models are drawn uniformly, and then their batches.
     models
-        The models to draw from; all of them if left out.
+        The models to draw from; all if left out.
     count
         Jobs; the last group may be smaller than drawn.
     load
@@ -76,26 +77,21 @@ class Sweeps(Generator):
             left -= size
         end = gpu_s / (self.load * context.gpus)
         arrivals = sorted(times.uniform(0.0, end) for _ in groups)
-        members = [
-            (arrival, gpus, step, iterations)
-            for arrival, (size, gpus, step, iterations) in zip(arrivals, groups, strict=True)
-            for _ in range(size)
-        ]
-        return tuple(
-            published_job(
-                context,
-                name,
-                step,
-                table.rate_mbps,
-                gpus,
-                arrival_s=arrival,
-                iterations=iterations,
-                jitter=self.jitter,
-            )
-            for name, (arrival, gpus, step, iterations) in zip(
-                job_names(self.count), members, strict=True
-            )
-        )
+        names, jobs = iter(job_names(self.count)), []
+        for arrival_s, (size, gpus, step, iterations) in zip(arrivals, groups, strict=True):
+            for name in islice(names, size):
+                job = published_job(
+                    context,
+                    name,
+                    step,
+                    table.rate_mbps,
+                    gpus,
+                    arrival_s=arrival_s,
+                    iterations=iterations,
+                    jitter=self.jitter,
+                )
+                jobs.append(job)
+        return tuple(jobs)
 
 
 def _counts(field: str, shares: Shares) -> list[int]:

@@ -31,7 +31,7 @@ class Policy:
 
     Attributes
     ----------
-    contends
+    has_contention
         Whether its jobs share links.
     growth
         Growth of the shares of bursts; None if hosts share links as the conditions say.
@@ -39,7 +39,7 @@ class Policy:
         How flows find their spine, where there are several; None for as the cluster says.
     """
 
-    contends = True
+    has_contention = True
     growth: Growth | None = None
     routing: Routing | None = None
 
@@ -50,7 +50,7 @@ class Policy:
         """Return the placement of a waiting job; None to let it wait."""
         raise NotImplementedError
 
-    def starts(
+    def choose_starts(
         self, waiting: Sequence[TrainingJob], state: SimState
     ) -> Iterator[tuple[TrainingJob, Placement]]:
         """Yield the waiting jobs that start now, and where, the most urgent job first.
@@ -60,28 +60,28 @@ class Policy:
         for job in waiting:
             placement = self.place(job, state) if job.spec.gpus <= state.room.free_gpus else None
             if placement is not None:
-                yield job, self.routed(job, placement, state)
+                yield job, self.route(job, placement, state)
 
-    def routed(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
+    def route(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
         """Return a placement with chosen paths, where paths can be chosen."""
         is_chosen = state.room.cluster.routing == "chosen"
-        return route(self.occupancy(state), job.demand, placement) if is_chosen else placement
+        return route(self.occupancy(state), job.request, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
         """Return placements of a job, with paths."""
-        found = state.room.candidates(job.demand, limit)
+        found = state.room.candidates(job.request, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
-            found = [route(occupancy, job.demand, placement) for placement in found]
+            found = [route(occupancy, job.request, placement) for placement in found]
         return found
 
-    def at_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
+    def place_on_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
         """Return the placement of a job where the scenario says, with paths."""
         if state.room.cluster.spines == 1:
-            return state.room.placement(nodes, job.demand)
-        return place_on_nodes(self.occupancy(state), job.demand, nodes, job.spec.paths)
+            return state.room.placement(nodes, job.request)
+        return place_on_nodes(self.occupancy(state), job.request, nodes, job.spec.paths)
 
-    def reroutes(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
+    def choose_paths(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
         """Return other paths for flows of jobs, by name, now that jobs on some links changed."""
         cluster = state.room.cluster
         if cluster.routing != "chosen":
@@ -96,7 +96,7 @@ class Policy:
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (replace(each.job.demand, length_ms=state.left_ms(index)), each.placement)
+            (replace(each.job.request, length_ms=state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         )
         return Occupancy.of_running(state.room, running, state.sharing)
@@ -117,7 +117,7 @@ class Policy:
         """
         return []
 
-    def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:  # noqa: ARG002
+    def choose_migrations(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:  # noqa: ARG002
         """Return new placements of running jobs, by name, in order, if a migration costs this."""
         return {}
 
@@ -127,7 +127,7 @@ class SpreadPolicy(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return a placement on the nodes where most GPUs are free."""
-        return state.room.spread(job.demand)
+        return state.room.spread(job.request)
 
 
 class Nearest(Policy):
@@ -138,11 +138,11 @@ class Nearest(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the nearest placement."""
-        return state.room.nearest(job.demand)
+        return state.room.nearest(job.request)
 
 
 class Balanced(Policy):
-    """Puts tasks where links are overbooked least at peak; of equals, on the nearest nodes.
+    """Puts tasks where links are overbooked least at peak; of ties, on the nearest nodes.
 
     It balances load and knows nothing of time.
     """
@@ -163,16 +163,16 @@ class Balanced(Policy):
 
 
 class Ideal(SpreadPolicy):
-    """The default on a network without contention: a bound for all policies."""
+    """Places tasks as `SpreadPolicy`, on a network without contention: a bound for all policies."""
 
-    contends = False
+    has_contention = False
 
 
 class Exclusive(Policy):
     """Reserves the bandwidth of every burst for as long as its job runs.
 
-    A job waits until its peak fits on all links that it crosses. Of the placements where it does,
-    the one of minimum network cost is taken: few racks, then few nodes.
+    A job waits until its peak fits on all links that it crosses, and takes the placement of minimum
+    network cost where it does: few racks, then few nodes.
     """
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
@@ -198,8 +198,8 @@ def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping
 class Cassini(Policy):
     """Takes the placement whose links are most compatible on average, and shifts the jobs there.
 
-    Of the candidates those whose affinity graph has a cycle are discarded, unless all have one. The
-    mean is over the links that the new job shares. No priorities.
+    Candidates whose affinity graph has a cycle are discarded, unless all have one. The mean is over
+    the links that the new job shares. Priorities play no part.
 
     A shift delays one iteration of a job, which then runs freely. A job that is early by more than
     5 % of its period waits; one that is late by more gets a new shift, as do all jobs that were

@@ -101,15 +101,15 @@ class Metronome(Policy):
         self._windows: dict[int, tuple[int, float]] = {}  # of gated jobs: period in slots, start
         self._classes: dict[int, int] = {}
 
-    def starts(
+    def choose_starts(
         self, waiting: Sequence[TrainingJob], state: SimState
     ) -> Iterator[tuple[TrainingJob, Placement]]:
         """Yield the jobs that start now."""
         asked = []
         for job in waiting:
-            demand, arrival_ms = self._demand(job), 1000 * job.spec.arrival_s
-            self._arrivals.note(demand, arrival_ms)
-            asked.append(QueuedJob(demand, state.now - arrival_ms))
+            request, arrival_ms = self._request(job), 1000 * job.spec.arrival_s
+            self._arrivals.note(request, arrival_ms)
+            asked.append(QueuedJob(request, state.now - arrival_ms))
         decisions = decide_admissions(
             asked, self.occupancy(state), self._arrivals, self._seed, may_wait=self._waits
         )
@@ -118,7 +118,7 @@ class Metronome(Policy):
             if placement is not None:
                 yield job, placement
 
-    def moves(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
+    def choose_migrations(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
         """Return the migrations of `allocation`; jobs whose nodes the scenario gives stay."""
         running = state.running.items()
         free = {
@@ -139,7 +139,7 @@ class Metronome(Policy):
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (self._demand(each.job, state.left_ms(index)), each.placement)
+            (self._request(each.job, state.left_ms(index)), each.placement)
             for index, each in state.running.items()
         )
         return Occupancy.of_running(
@@ -150,14 +150,14 @@ class Metronome(Policy):
             candidates=CANDIDATES if self._places else 1,
         )
 
-    def _demand(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
+    def _request(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
         """Return a job as it is known, with its remaining time; all of it if None."""
-        length = job.demand.length_ms if left_ms is None else left_ms
+        length = job.request.length_ms if left_ms is None else left_ms
         if self._lengths == "unknown" or length is None:
-            return replace(job.demand, length_ms=None)
+            return replace(job.request, length_ms=None)
         if self._lengths == "rough":
             length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
-        return replace(job.demand, length_ms=length)
+        return replace(job.request, length_ms=length)
 
     def plan(
         self, state: SimState, arrived: Sequence[int], departed: Sequence[RunningJob]
@@ -180,7 +180,7 @@ class Metronome(Policy):
         """Yield instructions to the jobs of a group whose windows or class change."""
         plan = self._choose_plan(group)
         for index in group.members:
-            if group.keeps(plan, index):
+            if group.is_unchanged(plan, index):
                 continue
             self._windows.pop(index, None)
             self._classes[index] = traffic_class = plan.classes.get(str(index), 0)
@@ -209,7 +209,7 @@ class Metronome(Policy):
         key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
         if key not in self._searched:
             self._searched[key] = find_plan(group.instance, options, Budget())
-        found, present = group.anchored(self._searched[key]), group.present
+        found, present = group.anchor(self._searched[key]), group.present
         ungated = Plan(group.instance.unshifted)
         if found == present:
             return present
@@ -282,7 +282,7 @@ class _Group:
         classes = {str(i): self.classes[i] for i in self.members if self.classes.get(i)}
         return Plan(offsets, periods, classes)
 
-    def anchored(self, plan: Plan) -> Plan:
+    def anchor(self, plan: Plan) -> Plan:
         """Return a plan with all windows shifted equally, such that jobs wait little."""
         gated = {str(i): i for i in self.members if str(i) in plan.periods}
         waits = []
@@ -299,8 +299,8 @@ class _Group:
         }
         return replace(plan, offsets={**plan.offsets, **offsets})
 
-    def keeps(self, plan: Plan, index: int) -> bool:
-        """Return whether a job has under a plan what it has now."""
+    def is_unchanged(self, plan: Plan, index: int) -> bool:
+        """Return whether a plan leaves a job the window and the class that it has."""
         name, present = str(index), self.present
         return (
             plan.periods.get(name) == present.periods.get(name)
@@ -323,6 +323,6 @@ class _Group:
         """Return by how much waits for new windows slow jobs down until the next job departs."""
         waits = np.zeros(len(self.members))
         for number, index in enumerate(self.members):
-            if not self.keeps(plan, index) and str(index) in plan.periods:
+            if not self.is_unchanged(plan, index) and str(index) in plan.periods:
                 waits[number] = self.start_ms(plan, index) - self.state.earliest_start(index)
         return waits / max(1.0, min(self.state.left_ms(index) for index in self.members))

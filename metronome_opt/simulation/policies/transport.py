@@ -1,4 +1,4 @@
-"""Baseline policies that choose no places: hosts or links decide which job sends first."""
+"""Baseline policies that choose no placements: hosts or links decide which job sends first."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from metronome_opt.simulation.state import JobInstruction, RunningJob, SimState
 
 GROWTH = Growth(slope=4.0, intercept=0.25)
 _ORDERS = 10  # topological orders that are divided into levels
-_ITERATIONS = 64  # of the longer job, to find out what going first gains
+_ITERATIONS = 64  # of the longer job, to find out the gain of going first
 _EXACT = 1e-3  # of a link: gains of less are none
 
 
 class Mltcp(Nearest):
     """Lets the share of a burst grow with what its iteration has sent, so that jobs come apart.
 
-    A job that is ahead gets further ahead. Congestion control is left out: rates follow the growth
-    of windows at once, in proportion, as the paper's own analysis has it, and in 16 steps over an
-    iteration. A burst that meets no other sends as under the other policies.
+    A job that is ahead gets further ahead. Congestion control is omitted: rates follow the growth
+    of congestion windows at once, in proportion, as in the paper's own analysis, and in 16 steps
+    over an iteration. A burst that meets no other one sends as under the other policies.
 
     Source: MLTCP (arXiv 2402.09589, HotNets 2024); the constants are those of an author's model of
     it in ns-3.
@@ -39,7 +39,7 @@ class Mltcp(Nearest):
     Parameters
     ----------
     slope, intercept
-        Share of a burst, as `Growth` has it.
+        Share of a burst, as of `Growth`.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class Mltcp(Nearest):
 
 
 class Crux(Nearest):
-    """Gives jobs of higher GPU intensity higher traffic classes, whenever jobs come or leave.
+    """Gives jobs of higher GPU intensity higher traffic classes, whenever jobs arrive or depart.
 
     The intensity is the computing of an iteration, on all GPUs of the job, over the time that its
     traffic needs on its slowest link. It is corrected by `first_gain` over the job that sends for
-    the longest time. Jobs have a class of their own each as far as there are enough.
+    the longest time. No two jobs share a class as long as there are enough.
 
-    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Left out: profiling, and its own
-    choice of paths, the least congested first for jobs of high intensity; where paths are chosen,
-    they are those of the other policies.
+    Source: Crux (SIGCOMM 2024, doi 10.1145/3651890.3672239). Omitted: profiling, and its own choice
+    of paths, the least congested first for jobs of high intensity; where paths are chosen, they are
+    those of the other policies.
 
     Parameters
     ----------
@@ -123,11 +123,11 @@ def _sending(pattern: Iteration) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def first_gain(job: Iteration, reference: Iteration) -> float:
-    """Return what a job gains if it goes first, over what a reference job gains if it does.
+    """Return the gain of a job that goes first, over the gain of a reference job that goes first.
 
-    A gain is what more of a link of 1 Mbit/s a job uses than if the other one went first; times its
-    intensity it is how much more it computes. So the order of the two that computes more is found.
-    Rounded, so that what is equal does not depend on the order of sums.
+    A gain is the share of a link of 1 Mbit/s that a job uses beyond that if the other one went
+    first; times its intensity it is the computing that it gains. So the order of the two that
+    computes more is found. Rounded, so that ties do not depend on the order of sums.
     """
     job_first, reference_second = _used(job, reference)
     reference_first, job_second = _used(reference, job)
@@ -138,7 +138,7 @@ def first_gain(job: Iteration, reference: Iteration) -> float:
 
 
 def _used(first: Iteration, second: Iteration) -> tuple[float, float]:
-    """Return what two jobs use of a link of 1 Mbit/s that serves one of them first."""
+    """Return the rates of two jobs on a link of 1 Mbit/s that serves one of them first."""
     jobs = [EngineJob("first", first, traffic_class=1), EngineJob("second", second)]
     engine = Engine({"link": 1.0}, jobs)
     for index in range(2):
@@ -158,8 +158,12 @@ def divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> l
     Parameters
     ----------
     losses
-        Of jobs that share a link and a level, shape (jobs, jobs): positive above the diagonal, for
-        jobs are in the order of their priorities; 0 for jobs that do not share a link.
+        Losses of two jobs that share a link and a level, shape (jobs, jobs): positive above the
+        diagonal, for jobs are in the order of their priorities; 0 if they share no link.
+    levels
+        The number of levels.
+    random
+        Generator of the orders.
     """
     jobs = len(losses)
     best, division = math.inf, [0] * jobs

@@ -106,14 +106,14 @@ def simulated(day: Story) -> Iterator[Places]:
         state.now, job = 1000.0 * now, by_name[name]
         if event == "comes":
             if not day.lengths_known:
-                job.__dict__["demand"] = replace(job.demand, length_ms=None)
+                job.__dict__["request"] = replace(job.request, length_ms=None)
             queue.append(job)
         elif job in queue:
             queue.remove(job)
         else:
             state.remove(job.index)
         queue.sort(key=lambda job: (-job.spec.priority, job.index))
-        for each, placement in policy.starts(tuple(queue), state):
+        for each, placement in policy.choose_starts(tuple(queue), state):
             state.add(RunningJob(each, placement))
             state.began[each.index] = state.now
             queue.remove(each)
