@@ -64,8 +64,8 @@ def plot_timeline(
 ) -> Axes:
     """Draw the demand on a link over its hyperperiod.
 
-    The demands are stacked with the heaviest job at the bottom, because the link serves it first.
-    What lies above the line of the capacity is hatched: so much is late.
+    Demands are stacked with the job of the highest weight at the bottom, because the link serves it
+    first. Demand above the capacity is hatched: it is late.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def plot_timeline(
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)
     demand = drawing.demand(chosen, slots)
-    # Slots in which nothing changes are drawn together.
+    # Equal slots in a row are drawn together.
     changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1
     edges = np.concatenate(([0], changes, [slots]))
     times, rates = edges * float(instance.slot_ms), demand[:, edges[:-1]]
@@ -160,7 +160,7 @@ def _draw_area(
     where: NDArray[np.bool_],
     **patch: Any,
 ) -> None:
-    """Draw what lies between two step functions (Mbit/s); `times` has one entry more."""
+    """Draw the area between two step functions (Mbit/s); `times` has one entry more."""
     tops = np.where(where, upper / 1000, np.nan)
     axes.stairs(tops, times, baseline=lower / 1000, fill=True, **patch)
 
@@ -245,7 +245,7 @@ def plot_link(
         Its name and capacity.
     traces
         By policy: a table with the columns ``time_ms``, ``link``, ``job`` and ``rate_mbps``, a row
-        for each change of what a job sends; rows of other links are left out.
+        for each change of what a job sends; rows of other links are ignored.
     start_ms, end_ms
         Begin and end of the time axis.
 
@@ -282,9 +282,9 @@ def plot_link(
 
 
 def _rates(frame: pd.DataFrame, link: str, start_ms: float, end_ms: float) -> pd.DataFrame:
-    """Return the rates of the jobs that send, from each time at which something changes on."""
+    """Return the rates of the jobs that send, a row for each time at which a rate changes."""
     mine = frame[(frame["link"] == link) & (frame["time_ms"] < end_ms)]
-    # Of several changes at one moment the last one holds.
+    # Of several changes at one time the last one holds.
     table = mine.groupby(["time_ms", "job"])["rate_mbps"].last().unstack().ffill().fillna(0.0)
     inside = table.index[table.index > start_ms]
     times = pd.Index([start_ms, *inside], dtype=float)

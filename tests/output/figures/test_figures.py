@@ -111,7 +111,7 @@ def test_equal_links_are_one_row() -> None:
         ),
     )
     axes = plot_heatmap(case, {"a": 0, "b": 0})
-    assert rows(axes) == ["quiet", "n0 and 2 alike", "wide"]
+    assert rows(axes) == ["quiet", "n0 and 2 equal", "wide"]
     # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one: 3 * 10 + 5.
     assert axes.get_title("left") == "alike: demand on 5 links; contention 35 weight × Mbit/s"
 
