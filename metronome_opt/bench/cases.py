@@ -149,16 +149,16 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
             )
     entries = () if known is None else known.instances.values()
     valid = [record for record in records if record.kind != "invalid"]
-    values = [(each.sha256, each.value) for each in entries]
-    values += [(each.instance_sha256, each.value) for each in valid]
+    values = [(entry.sha256, entry.value) for entry in entries]
+    values += [(record.instance_sha256, record.value) for record in valid]
     best = _best(min, values)
-    bounds = [(each.sha256, each.lower_bound) for each in entries]
-    bounds += [(each.instance_sha256, each.lower_bound) for each in valid]
+    bounds = [(entry.sha256, entry.lower_bound) for entry in entries]
+    bounds += [(record.instance_sha256, record.lower_bound) for record in valid]
     sound = [(of, bound) for of, bound in bounds if not _above(bound, best.get(of))]
     references: dict[str, Mapping[str, Any]] = {
         "best_value": best,
         "best_bound": _best(max, sound),
-        "jobs": {each.instance_sha256: len(each.offsets) for each in valid if each.offsets},
+        "jobs": {record.instance_sha256: len(record.offsets) for record in valid if record.offsets},
     }
     frame = pd.DataFrame(
         [

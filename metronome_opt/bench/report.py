@@ -137,7 +137,7 @@ def write_report(
 def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
     """Return solvers, instances and circumstances of records as rows of a table."""
     seeds = (
-        f"{solver}: {_range(each.seed for each in records if each.solver == solver)}"
+        f"{solver}: {_range(record.seed for record in records if record.solver == solver)}"
         for solver in dict.fromkeys(record.solver for record in records)
     )
     instances = {record.instance_sha256 for record in records}
@@ -154,7 +154,7 @@ def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
         ("threads", ", ".join(map(str, sorted({record.workers for record in records})))),
         ("time limits", ", ".join(f"{limit:g} s" for limit in limits)),
         ("memory limits", ", ".join(f"{mb:,} MB" if mb else "none" for mb in memory)),
-        ("machine", _distinct(", ".join(map(str, each.machine.values())) for each in records)),
+        ("machine", _distinct(", ".join(map(str, record.machine.values())) for record in records)),
         ("commit", _distinct(record.commit or "unknown" for record in records)),
         ("versions", ", ".join(" ".join(item) for item in sorted(versions))),
         ("started", f"{min(starts)} to {max(starts)}"),

@@ -260,7 +260,9 @@ def _measure_runs(
     records: Sequence[SimulationRecord], jobs: pd.DataFrame, links: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the measures of all runs; see `StudyPart`."""
-    makespans = {(cell_label(each), each.seed, each.policy): each.makespan_s for each in records}
+    makespans = {
+        (cell_label(record), record.seed, record.policy): record.makespan_s for record in records
+    }
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
     by_run = jobs.groupby(level=_RUN)

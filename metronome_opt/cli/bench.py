@@ -156,7 +156,7 @@ def _members(suite: str, split: _Split) -> list[Member]:
     from metronome_opt.bench.suites import find_suites
 
     part = None if split == "all" else split
-    members = [member for each in find_suites(suite) for member in each.members(part)]
+    members = [member for found in find_suites(suite) for member in found.members(part)]
     for member in members:
         with error_context(member.path):
             member.instance.check_hyperperiods()  # here jobs keep their periods

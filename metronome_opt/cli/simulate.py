@@ -243,10 +243,10 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
-    for each in summarise(records):
-        means = ((column, each[name]) for name, column in SUMMARY.items())
+    for row in summarise(records):
+        means = ((column, row[name]) for name, column in SUMMARY.items())
         texts = ("-" if mean is None else column.formatted(mean) for column, mean in means)
-        rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
+        rows.append((row["policy"], f"{row['runs']:,}", *texts, f"{row['unfinished']:,}"))
     headings = (
         "policy",
         "runs",

@@ -100,7 +100,7 @@ def _numbers(front: Front, others: Mapping[str, Values]) -> pd.DataFrame:
     table = {}
     for name in front.objectives:
         unit = 100 if find_objective(name).percent else 1
-        values = [each[name] for each in rows.values()]
+        values = [objectives[name] for objectives in rows.values()]
         known = [float(unit * value) for value in values if value is not None]
         high, low = max(known, default=0.0), min(known, default=0.0)
         far = high + max(1.0, _BEYOND * (high - low))
@@ -117,7 +117,7 @@ def _prepare(axes: Axes, front: Front, table: pd.DataFrame) -> None:
         objective = find_objective(name)
         unit = f"% {objective.unit}" if objective.percent else objective.unit
         label = f"{name} ({unit.replace(' x ', ' × ')})"
-        if any(each[name] is None for each in values):
+        if any(objectives[name] is None for objectives in values):
             label += f"; no limit at {high:,.6g}"
         axes.set(**{f"{axis}lim": (low - air, high + air), f"{axis}label": label})
     names = " and ".join(front.objectives)

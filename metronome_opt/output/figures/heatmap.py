@@ -241,7 +241,7 @@ def plot_overview(
             timelines.append(bottom)
     if link is not None:
         for axes in timelines:
-            axes.set_ylim(top=max(each.get_ylim()[1] for each in timelines))
+            axes.set_ylim(top=max(other.get_ylim()[1] for other in timelines))
         entries = timeline_entries(instance, find_link(instance, link))
         legend_below(figure, entries)
     return figure

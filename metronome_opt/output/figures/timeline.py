@@ -195,7 +195,9 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
     for title, result in choices.items():
         plan = result.schedule
         drawings[title] = prepare(result.instance, plan.offsets, plan.stretch, plan.stretch_limit)
-    used = {link for each in drawings.values() for link, on in each.instance.jobs_on.items() if on}
+    used = {
+        link for drawing in drawings.values() for link, on in drawing.instance.jobs_on.items() if on
+    }
     names = [up for ups in scenario.cluster.uplinks.values() for up in ups]
     rows = [name for name in names if scenario.cluster.spines > 1 and name in used][:_MAX_UPLINKS]
     if not rows:
@@ -260,7 +262,7 @@ def plot_link(
         raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
     policies = style.sort_policies(traces)
     rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
-    jobs = sorted({str(job) for each in rates.values() for job in each.columns})
+    jobs = sorted({str(job) for table in rates.values() for job in table.columns})
     labels = [style.shorten(job) for job in jobs]
     entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(capacity_mbps)]
     height = _LINK_PANEL * len(policies) + 1.4
@@ -268,7 +270,7 @@ def plot_link(
     figure = new_figure(_LINK_WIDTH, height, title)
     grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
     panels = list(grid[:, 0])
-    highest = max(capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
+    highest = max(capacity_mbps, *(table.sum(axis=1).max() for table in rates.values()))
     panels[-1].set_xlabel("time (ms)")
     for axes, (policy, table) in zip(panels, rates.items(), strict=True):
         _prepare_axes(axes, (start_ms, end_ms), highest, capacity_mbps)

@@ -82,7 +82,7 @@ def _bands(cluster: Cluster) -> list[_Band]:
         own = (rack or "no rack").removeprefix(f"{above[0]}/" if above else "")
         below.setdefault(above, []).append((own, held))
     bands: list[_Band] = []
-    for above, racks in sorted(below.items(), key=lambda each: each[0][::-1]):
+    for above, racks in sorted(below.items(), key=lambda band: band[0][::-1]):
         racks.sort(key=lambda rack: (len(rack[0]), rack[0]))
         count = sum(len(held) for _, held in racks)
         title = f"{' in '.join(above) or 'top'}: {count} nodes, {len(racks)} racks"

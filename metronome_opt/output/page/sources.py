@@ -146,4 +146,4 @@ def _mentions(path: Path, *formats: str) -> bool:
             raw = stream.read(MAX_BYTES)
     except OSError:
         return False
-    return any(each.encode() in raw for each in formats)
+    return any(name.encode() in raw for name in formats)
