@@ -173,7 +173,7 @@ def select_rows(instance: Instance) -> Rows:
     slots = next(slots for slots in (common, longest, _MAX_SLOTS) if slots <= _MAX_SLOTS)
     notes = []
     if unused:
-        notes.append(f"{pluralise(unused, 'unused link')} left out")
+        notes.append(f"{pluralise(unused, 'unused link')} not shown")
     if slots < common:
         notes.append(f"the first {format_ms(instance, slots)} of a longer common hyperperiod")
     return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))

@@ -92,7 +92,7 @@ def test_heatmap_shows_demand_over_capacity() -> None:
     assert boxes(after, "heatmap-overload") == [(55, 60, -0.5, 0.5)]
     title = "example: demand on 1 link; contention 2,083 weight × Mbit/s"
     assert axes.get_title("left") == title
-    assert "1 unused link left out" in axes.get_xlabel()
+    assert "1 unused link not shown" in axes.get_xlabel()
     assert rows(axes) == ["node-0"]
 
 
