@@ -98,7 +98,9 @@ def find_problem(
             f"{points[0].path}: no instance or scenario called {quote(name)} is shipped, beside it "
             "or in the working directory; name its file as the second argument"
         )
-    true = [problem for problem, fault in candidates if problem is not None and fault is None]
+    true = [
+        problem for problem, violation in candidates if problem is not None and violation is None
+    ]
     if not true:
         raise VerificationError(f"{candidates[0][1]}; only true schedules are shown")
     return next((problem for problem in true if problem.placed is not None), true[0])
@@ -115,12 +117,12 @@ def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | 
             return None, f"{point.path}: status: {status}, so there are no offsets to show"
         if problem is None:
             with error_context(path):
-                problem, faults = verify_placed(source, point.schedule)
+                problem, violations = verify_placed(source, point.schedule)
         else:
-            faults = verify_schedule(problem.instance, point.schedule)
-        if faults:
-            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-            return problem, f"{point.path}: {faults[0]}{more}"
+            violations = verify_schedule(problem.instance, point.schedule)
+        if violations:
+            more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+            return problem, f"{point.path}: {violations[0]}{more}"
     return problem, None
 
 
