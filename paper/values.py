@@ -15,15 +15,12 @@ _CHANGES = (
     "completion",
     "weighted",
     "together",
-    "tail",
-    "slowdown",
-    "utilisation",
     "packing",
     "first",
     "last",
     "shapley",
 )
-_LEVELS = ("iteration", "running", "bound", "free", "gated")
+_LEVELS = ("running", "bound", "free", "gated")
 _LEVEL = "{:.3f}"
 _COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
 KINDS = {
