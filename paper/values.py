@@ -27,7 +27,7 @@ KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
     **dict.fromkeys(_COUNTS, "{:,.0f}"),
-    **dict.fromkeys(("time", "gap", "later"), "{:.1f}"),
+    **dict.fromkeys(("gap", "later"), "{:.1f}"),
 }
 """Formats by the last word of a key: changes in per cent, levels in iterations alone."""
 
