@@ -26,9 +26,8 @@ def simulate(
         str,
         typer.Argument(
             metavar="SCENARIO",
-            help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, or of a shipped study or scenario; or the file of a cluster's "
-            "state.",
+            help="A study or a scenario, JSON or YAML; the name of a shipped one; or the file "
+            "of a cluster's state.",
         ),
     ],
     policies: Annotated[
