@@ -1,4 +1,4 @@
-"""``metronome bench`` as a user types it."""
+"""`metronome bench` records every case once, resumes, and reports."""
 
 from __future__ import annotations
 

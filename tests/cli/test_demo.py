@@ -1,4 +1,4 @@
-"""The command `demo`: what it prints and writes."""
+"""`metronome demo` writes a verified schedule."""
 
 from __future__ import annotations
 

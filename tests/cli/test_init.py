@@ -1,4 +1,4 @@
-"""The commands `init` and `validate`: a scenario of one's own, from nothing to a schedule."""
+"""`metronome init` writes a scenario that all commands take."""
 
 from __future__ import annotations
 

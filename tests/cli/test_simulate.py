@@ -1,4 +1,4 @@
-"""``metronome simulate`` as a user types it."""
+"""`metronome simulate` records every simulation once, and resumes."""
 
 from __future__ import annotations
 

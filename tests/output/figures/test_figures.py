@@ -1,3 +1,5 @@
+"""Figures show demands worked out by hand, refuse wrong input, and are written whole."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Data, script and sources of a page."""
+"""A page embeds its data without loss, and refuses false schedules."""
 
 from __future__ import annotations
 
