@@ -18,7 +18,8 @@ def test_demo_writes_a_verified_schedule(
     assert main(["demo", "--output", str(tmp_path), "--time-limit", time_limit]) == 0
     printed, notes = capsys.readouterr()
     assert f"{tmp_path / 'schedule.json'}: verified" in printed
-    assert "job spread nearest allocated" in [" ".join(line.split()) for line in printed.splitlines()]
+    headings = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "job spread nearest allocated" in headings
     assert "waits" not in printed  # there is room for all; what is not simulated is not known
     for name in ("schedule.json", "placements.svg"):
         assert (tmp_path / name).stat().st_size > 0

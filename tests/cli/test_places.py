@@ -221,7 +221,7 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
     said = "--apply-schedule: is for a STATE that stays as it is"
     assert said in error_of(capsys, "place state --apply-schedule s.json --cordon node-00")
-    assert "state.json" in error_of(capsys, "solve .")
+    assert "Is a directory" in error_of(capsys, "solve .")
 
 
 # At 100 Gbit/s for 250 of 300 ms: two of them together take twice 250 ms, or nearly so.
