@@ -135,7 +135,7 @@ def test_claims_writes_what_was_decided(capsys: Captured) -> None:
     assert metronome(f"solve two.json {GREEDY} --output s.json") == 0
     line = "claims two.json s.json --output claims --namespace training"
     assert metronome(line) == 0
-    assert "every link is taken for a node" in capsys.readouterr().err
+    assert "every link counts as a node" in capsys.readouterr().err
     specs = [each["spec"] for each in yaml.safe_load_all(Path("claims/claims.yaml").read_text())]
     decided = {each["job"]: each["allocation"]["offsetMicroseconds"] for each in specs}
     assert decided == {

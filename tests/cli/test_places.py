@@ -266,5 +266,5 @@ def test_jobs_of_a_state_move_where_it_pays(capsys: Captured) -> None:
     assert {each["gang"]["name"]: tuple(each["nodes"]) for each in taken} == moved
     assert "no move pays" in "\n".join(printed(capsys, f"{solve} 50"))
     assert "metronome" in "".join(printed(capsys, "simulate state --policies metronome"))
-    said = "--migration-cost: four.yaml is no folder of a cluster's state; leave it out"
+    said = "--migration-cost: four.yaml is no state of a cluster; leave it out"
     assert said in error_of(capsys, "allocate four.yaml --migration-cost 60")
