@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.aims
 import benchmarks.allocation
 import benchmarks.foreign.decide
 import benchmarks.gains

@@ -15,22 +15,19 @@ _CHANGES = (
     "completion",
     "weighted",
     "together",
-    "tail",
-    "slowdown",
-    "utilisation",
     "packing",
     "first",
     "last",
     "shapley",
 )
-_LEVELS = ("iteration", "running", "bound", "free", "gated")
+_LEVELS = ("running", "bound", "free", "gated")
 _LEVEL = "{:.3f}"
 _COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
     **dict.fromkeys(_COUNTS, "{:,.0f}"),
-    **dict.fromkeys(("time", "gap", "later"), "{:.1f}"),
+    **dict.fromkeys(("gap", "later"), "{:.1f}"),
 }
 """Formats by the last word of a key: changes in per cent, levels in iterations alone."""
 

@@ -31,9 +31,6 @@ BASELINES = ("nearest", "default")  # the first of them that is there
 MEASURES: Mapping[str, str] = {
     "completion": "completion_mean_s",
     "weighted": "completion_weighted_s",
-    "tail": "completion_p99_s",
-    "slowdown": "slowdown_mean",
-    "utilisation": "utilisation_used",
 }
 """Measures of a run by their names in figures."""
 
@@ -71,21 +68,17 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
     }
     for label, chosen in _slices(settings):
         piece = together.select(chosen)
-        deep = label.count(",")
+        is_short = label.count(",") <= 1
         found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
-        shown = [each for each in MEASURES if deep < 1 or each == "completion"]
-        shown += ["slowdown", "weighted"] if deep == 1 else []
         for policy in together.policies:
-            for measure in shown:
-                column = MEASURES[measure]
-                key = f"{name}/{label}/{policy}"
-                if measure == "slowdown":
-                    found |= _figure(f"{key}/iteration", piece.mean(policy, column), 1.0)
-                    found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
-                    found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
-                if policy != base:
+            key = f"{name}/{label}/{policy}"
+            for measure, column in MEASURES.items():
+                if policy != base and (is_short or measure == "completion"):
                     change = piece.mean_ratio(policy, base, column)
                     found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
+            if is_short:
+                found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
+                found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
         packing = piece.mean_ratio("nearest", "default", MEASURES["completion"])
         found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
         found |= _attribution(f"{name}/{label}", piece)

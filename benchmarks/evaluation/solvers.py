@@ -12,20 +12,15 @@ from metronome_opt.bench.solver_runs import SolverRecord
 
 
 def race_figures(name: str, records: Sequence[SolverRecord]) -> Figures:
-    """Return for each suite and solver how many instances it proves, in what time, and its gap.
-
-    Times are shifted geometric means with twice the limit for what is not proved; gaps are in per
-    cent of the value.
-    """
+    """Return numbers of instances and of proofs, and gaps in per cent, by suite and solver."""
     section = make_section(measure(records, read_best_known(HOME / "best_known.json")))
     found: Figures = {}
     for suite in dict.fromkeys(record.suite for record in records):
-        part = section.select([each for each in section.problems if each.setting.suite == suite])
+        part = section.select([p for p in section.problems if p.setting.suite == suite])
         for solver, row in part.summary.dropna(subset="instances").iterrows():
             key = f"{name}/{suite}/{str(solver).rpartition('/')[2]}"
             found[f"{key}/instances"] = Figure(row["instances"])
             found[f"{key}/solved"] = Figure(round(row["instances"] * row["solved"]))
-            found[f"{key}/time"] = Figure(row["geometric_s"])
             if not math.isnan(row["certified_gap"]):
                 found[f"{key}/gap"] = Figure(100 * row["certified_gap"])
     return found

@@ -1,7 +1,7 @@
 """Cases of solvers as one data frame, and means over the cases of a section.
 
-Cases are measured against the best known values. Every instance counts the same: where a solver
-ran with several seeds, its mean over them is taken first. An instance at two settings (time limit,
+Cases are measured against the best known values. Instances have equal weight: where a solver ran
+with several seeds, the mean over them is taken first. An instance at two settings (time limit,
 memory, threads) is two problems.
 """
 
@@ -47,7 +47,7 @@ _EXACT = ["value", "lower_bound", "best_value", "best_bound"]
 
 
 class SolverSetting(NamedTuple):
-    """Suite, split and limits of a case; only cases with the same ones are compared."""
+    """Suite, split and limits of a case; only cases of equal settings are compared."""
 
     suite: str
     split: str
@@ -56,7 +56,7 @@ class SolverSetting(NamedTuple):
     workers: int
 
     def title(self, others: Collection[SolverSetting]) -> str:
-        """Return suite and time limit, and the fields in which it differs from other settings."""
+        """Return a title: suite, time limit, and the fields that differ between settings."""
         title = f"{self.suite}, {self.time_limit_s:g} s"
         if self.split not in ("test", UNSPLIT):
             title += f", split {self.split}"
@@ -84,7 +84,7 @@ class SolverProblem:
 
 
 class _KnownInstance(Record):
-    """An instance of a file of best known values, the fields that reports need."""
+    """The fields of an instance in a file of best known values that reports need."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -101,7 +101,7 @@ class BestKnownValues(Record):
 
 
 def read_best_known(path: str | Path) -> BestKnownValues:
-    """Read ``metronome-best-known/1``; errors name the file, the place and the value."""
+    """Read ``metronome-best-known/1``; errors name the file, the location and the value."""
     return read_document_as(
         path, lambda document: parse_record(BestKnownValues, document, "metronome-best-known/1")
     )
@@ -125,15 +125,15 @@ def _best(
 def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
     """Return one row per case, measured against the best known values.
 
-    `value`, `lower_bound` and the best ones are exact, None where there is none. Statements that
-    `verify` refuses do not count, nor do those of a case whose bound is above the best value.
-    Gaps and the primal integral are shares, times
-    are seconds, `proof_s` is infinite where nothing was proved within the time limit.
+    `value`, `lower_bound` and the best known ones are exact or None. Statements that `verify`
+    refuses do not count, nor do statements of a case whose bound is above the best value. Gaps and
+    the primal integral are shares, times are seconds, `proof_s` is infinite without a proof within
+    the time limit.
 
     Parameters
     ----------
     known
-        Best known values; without them, the best of the records are the best known.
+        Best known values; None for the best values of the records.
 
     Raises
     ------
@@ -149,16 +149,16 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
             )
     entries = () if known is None else known.instances.values()
     valid = [record for record in records if record.kind != "invalid"]
-    values = [(each.sha256, each.value) for each in entries]
-    values += [(each.instance_sha256, each.value) for each in valid]
+    values = [(entry.sha256, entry.value) for entry in entries]
+    values += [(record.instance_sha256, record.value) for record in valid]
     best = _best(min, values)
-    bounds = [(each.sha256, each.lower_bound) for each in entries]
-    bounds += [(each.instance_sha256, each.lower_bound) for each in valid]
+    bounds = [(entry.sha256, entry.lower_bound) for entry in entries]
+    bounds += [(record.instance_sha256, record.lower_bound) for record in valid]
     sound = [(of, bound) for of, bound in bounds if not _above(bound, best.get(of))]
     references: dict[str, Mapping[str, Any]] = {
         "best_value": best,
         "best_bound": _best(max, sound),
-        "jobs": {each.instance_sha256: len(each.offsets) for each in valid if each.offsets},
+        "jobs": {record.instance_sha256: len(record.offsets) for record in valid if record.offsets},
     }
     frame = pd.DataFrame(
         [
@@ -203,13 +203,13 @@ def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
         "ended": "optimal" if optimal else ended,
         "optimal": optimal,
         "proof_s": math.inf if solved_s is None else solved_s,
-        # That nothing is below a value of 0 is known without a solver.
+        # A bound of 0 for the value 0 needs no solver.
         "states_bound": bound is not None and not bound == value == 0,
     }
 
 
 def _steps(record: SolverRecord) -> Steps:
-    """Return incumbents with their times; those below the verified value are left out."""
+    """Return incumbents with their times, without those below the verified value."""
     value = record.value
     if value is None:
         return ()
@@ -233,11 +233,11 @@ class Section:
     Attributes
     ----------
     title
-        For people.
+        The heading.
     frame
         Rows of `measure`.
     solvers
-        In the order in which they are listed.
+        Names in the order in which they are listed.
     bounding
         The solvers that stated a lower bound anywhere in the campaign.
     """

@@ -1,6 +1,6 @@
 """Report of a campaign of solvers: tables and figures as one HTML file.
 
-What is not known is a dash, never 0; only 0 is formatted as 0.
+An unknown value is a dash, never 0; only 0 is formatted as 0.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ def write_report(
 
 
 def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
-    """Return solvers, instances and circumstances of records, as rows of a table."""
+    """Return solvers, instances and circumstances of records as rows of a table."""
     seeds = (
-        f"{solver}: {_range(each.seed for each in records if each.solver == solver)}"
+        f"{solver}: {_range(record.seed for record in records if record.solver == solver)}"
         for solver in dict.fromkeys(record.solver for record in records)
     )
     instances = {record.instance_sha256 for record in records}
@@ -154,7 +154,7 @@ def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
         ("threads", ", ".join(map(str, sorted({record.workers for record in records})))),
         ("time limits", ", ".join(f"{limit:g} s" for limit in limits)),
         ("memory limits", ", ".join(f"{mb:,} MB" if mb else "none" for mb in memory)),
-        ("machine", _distinct(", ".join(map(str, each.machine.values())) for each in records)),
+        ("machine", _distinct(", ".join(map(str, record.machine.values())) for record in records)),
         ("commit", _distinct(record.commit or "unknown" for record in records)),
         ("versions", ", ".join(" ".join(item) for item in sorted(versions))),
         ("started", f"{min(starts)} to {max(starts)}"),
@@ -162,7 +162,7 @@ def what_ran(records: Sequence[SolverRecord]) -> list[tuple[str, str]]:
 
 
 def _range(seeds: Iterable[int]) -> str:
-    """Return seeds in words: ``0 to 9``, or all of them where some are left out."""
+    """Return seeds in words: ``0 to 9``, or a list if some are missing."""
     ordered = sorted(set(seeds))
     if len(ordered) > 1 and ordered[-1] - ordered[0] == len(ordered) - 1:
         return f"{ordered[0]} to {ordered[-1]}"
@@ -170,7 +170,7 @@ def _range(seeds: Iterable[int]) -> str:
 
 
 def _distinct(values: Iterable[str]) -> str:
-    """Return each value once, in order, separated by commas."""
+    """Return distinct values, in order, separated by commas."""
     return ", ".join(dict.fromkeys(values))
 
 
@@ -187,7 +187,7 @@ def _to_csv(frame: pd.DataFrame) -> str:
 def _section(section: Section) -> dict[str, Any]:
     """Return title, tables and figures, the latter two with captions."""
     summary = section.summary
-    marked = [each if summary["complete"][each] else f"{each} *" for each in summary.index]
+    marked = [name if summary["complete"][name] else f"{name} *" for name in summary.index]
     summary = summary.set_axis(pd.Index(marked, name="solver"))
     times = "Time to a proof of optimality, failures included, and gaps"
     figures = {"Mean primal gap over time.": plot_gaps(section)}

@@ -1,7 +1,7 @@
 """Cases of simulations: one policy on one scenario of a study.
 
-A simulation is known by what is simulated, not by its limits. One that crashed is run again, one
-that was killed for its limits is under wider ones, and its last record is the one that counts.
+The identity of a simulation does not include its limits: a crashed simulation is repeated, a
+simulation that met its limits is repeated under wider ones, and the last record counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 
 _WARM_UP_SCENARIO = Path(__file__).parent / "templates" / "warm.yaml"
 _RESULTS = ("jobs", "links", "makespan_s", "events", "bound")
-_BEGINNING_S = 0.001
+_START_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
 
@@ -52,16 +52,16 @@ class SimulationRecord(CaseRecord):
         ``done``; ``out_of_time``, ``out_of_memory``: the limits ended it; ``crash``: an exception
         or a signal ended it; ``refused``: the input cannot be simulated, see `error`.
     study, study_sha256
-        Its name, and the checksum of its parts that determine scenarios.
+        Name of the study, and checksum of the parts that determine scenarios.
     cell, policy, conditions
         The case; a cell is its settings by name, in the order of the study.
     jobs, links
-        The tables of the `Run`, each a list by the name of the column, None for what is not known;
-        None if it was not done.
+        The tables of the `SimulationResult`, lists by the names of columns, with None for unknown
+        values; None if it was not done.
     makespan_s, events
         Simulated seconds; number of events.
     bound
-        As of a `Run`.
+        As of a `SimulationResult`.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]] = ("study_sha256", "cell", "seed", "policy", "conditions")
@@ -148,7 +148,7 @@ def run_simulation(
 
 
 def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return a table as a list for each column, None for what is not known."""
+    """Return a table as lists by column, with None for unknown values."""
     return {
         str(name): [None if value != value else value for value in column.tolist()]
         for name, column in frame.items()
@@ -240,7 +240,7 @@ def plan(
 
 
 def _with_whole_paths(scenario: Scenario) -> Scenario:
-    """Return a scenario that a worker reads equally in a folder of its own."""
+    """Return a scenario whose files are found from any working directory."""
     paths = {name: getattr(scenario, name) for name in ("workloads", "measured")}
     whole = {name: str(Path(path).resolve()) for name, path in paths.items() if path is not None}
     return scenario.model_copy(update=whole)
@@ -252,9 +252,9 @@ _TRAFFIC_MODEL = 2  # an iteration is computing plus collectives, whose speed de
 def checksum(study: Study) -> str:
     """Return the SHA-256 of the parts of a study that determine scenarios.
 
-    The grid and other parts that select cases are left out, so that a study can be extended and its
-    campaign goes on. Workloads of its own count by their content, and so does a trace. The number
-    of the traffic model counts, since simulations of another one are not comparable.
+    The grid and other parts that select cases do not count, so that a study can be extended and its
+    campaign goes on. Workloads of the study and a trace count by their content. The number of the
+    traffic model counts, since simulations of another one are not comparable.
     """
     document: dict[str, Any] = study.model_dump(mode="json", exclude=_SELECTION)
     document["traffic_model"] = _TRAFFIC_MODEL
@@ -263,7 +263,7 @@ def checksum(study: Study) -> str:
         files = sorted(path for path in Path(folder).glob("*") if path.is_file())
         document["workloads"] = {path.name: _sha256(path) for path in files}
     trace = document["draw"].get("trace")
-    if trace and Path(trace["file"] or "").is_file():  # a missing one is refused where it is read
+    if trace and Path(trace["file"] or "").is_file():  # reading refuses a missing file
         trace["file"] = _sha256(Path(trace["file"]))
     text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -292,12 +292,19 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
 def check_records(
     records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
 ) -> None:
-    """Refuse records that cannot be reported together with those of a campaign.
+    """Refuse records that cannot be reported together with a campaign.
+
+    Parameters
+    ----------
+    records
+        Records of the folder of the campaign.
+    study, overrides
+        The study, and the conditions that replace those of the study.
 
     Raises
     ------
     InputError
-        If they are of another study, or of the same one under other conditions.
+        If records are of another study, or of other conditions.
     """
     sha256 = checksum(study)
     conditions = {cell.settings: _conditions_of(study, cell, overrides) for cell in study.cells}
@@ -319,18 +326,18 @@ def check_records(
 
 
 def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
-    """Refuse scenarios that no policy can simulate: the first one of each cell is begun.
+    """Refuse scenarios that no policy can simulate: start the first one of each cell.
 
     Raises
     ------
     InputError
-        If it cannot be drawn or begun.
+        If it cannot be drawn or started.
     """
     from metronome_opt.simulation import simulate
 
-    beginning = Conditions(horizon_s=_BEGINNING_S)
+    start = Conditions(horizon_s=_START_S)
     for cell in cells:
-        simulate(study.scenario(cell, 0), "ideal", conditions=beginning)
+        simulate(study.scenario(cell, 0), "ideal", conditions=start)
 
 
 def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
@@ -363,7 +370,7 @@ def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
 
 
 def read_value(text: str) -> int | float | str | bool | None:
-    """Return a typed value as a truth value, none, a number, or else text."""
+    """Return a typed value as a Boolean, None, a number, or else text."""
     named: dict[str, bool | None] = {"true": True, "false": False, "none": None}
     if text.lower() in named:
         return named[text.lower()]
@@ -377,14 +384,14 @@ def read_value(text: str) -> int | float | str | bool | None:
 
 
 def keep_latest(records: Iterable[SimulationRecord]) -> list[SimulationRecord]:
-    """Return the last record of each simulation, which is the one that counts."""
+    """Return the last record of each simulation, which counts."""
     return list({record.key: record for record in records}.values())
 
 
 def sort_records(records: Iterable[SimulationRecord], study: Study) -> list[SimulationRecord]:
     """Return the last record of each simulation, sorted by cell, policy and seed.
 
-    Cells and policies come in the order of the study, then others in that of the alphabet.
+    Cells and policies are in the order of the study; others follow alphabetically.
     """
     cells = {cell.settings: rank for rank, cell in enumerate(study.cells)}
     policies = {policy: rank for rank, policy in enumerate(study.policies)}

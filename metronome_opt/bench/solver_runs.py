@@ -44,26 +44,26 @@ class SolverRecord(CaseRecord):
     Attributes
     ----------
     kind
-        ``schedule``: there is one, verified; ``no_schedule``: the time was over without one;
-        ``infeasible``: the solver states that there is none; ``out_of_memory``: the memory limit
-        ended it; ``crash``: an exception or a signal ended it; ``invalid``: a statement of the
-        solver is refused by `verify`, see `faults`.
+        ``schedule``: a verified schedule; ``no_schedule``: none within the time limit;
+        ``infeasible``: none exists, states the solver; ``out_of_memory``: the memory limit ended
+        it; ``crash``: an exception or a signal ended it; ``invalid``: `verify` refuses a statement
+        of the solver, see `faults`.
     suite, split, instance, instance_sha256
-        The instance; the checksum is that of the stored file, of a scenario that of its instance.
+        The instance; the checksum of the stored file, for a scenario that of its instance.
     source, generator
-        Its file and its generator; None where that is not known.
+        File and generator of the instance; None if not known.
     workers
         Threads.
     status, objective, lower_bound, offsets
-        Statements of the solver, the value being contention; None where there is none.
+        Statements of the solver, the objective being contention; None if missing.
     stop
-        Why it stopped; ``killed`` if it did not stop by itself.
+        Reason of the stop; ``killed`` if it did not stop by itself.
     build_s
         Seconds of the solver's own clock spent on building its model.
     trajectory
         (seconds, incumbent, bound, source) of every new incumbent and better bound, in order.
     faults
-        Statements that `verify` calls false.
+        Statements that `verify` refuses.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]] = (
@@ -91,7 +91,7 @@ class SolverRecord(CaseRecord):
 
     @property
     def value(self) -> Fraction | None:
-        """The contention, where it is verified."""
+        """The verified contention, None without one."""
         return self.objective if self.kind == "schedule" else None
 
     @classmethod
@@ -112,7 +112,7 @@ class SolverRecord(CaseRecord):
 
 
 def read_records(paths: Iterable[str | Path]) -> list[SolverRecord]:
-    """Read files of such records, in order; see `read_journal`."""
+    """Read files of solver records, in order; see `read_journal`."""
     return read_journal(paths, SolverRecord)
 
 
@@ -265,8 +265,8 @@ def _warm_up(solver: str, workers: int) -> None:
 def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
     """Return the results of an outcome; statements of the solver are verified."""
     end = outcome.first("end")
-    steps = [each for each in outcome.messages if each["event"] == "progress"]
-    offsets = next((each["offsets"] for each in reversed(steps) if "offsets" in each), None)
+    steps = [message for message in outcome.messages if message["event"] == "progress"]
+    offsets = next((step["offsets"] for step in reversed(steps) if "offsets" in step), None)
     kind, status = _ending(outcome, offsets)
     faults: tuple[str, ...] = ()
     stated: Schedule | None = None
@@ -297,7 +297,7 @@ def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> d
         "stop": end.get("stop") if end or outcome.ending == "ended" else "killed",
         "build_s": end.get("build_s"),
         "trajectory": tuple(
-            (each["elapsed_s"], each["incumbent"], each["bound"], each["source"]) for each in steps
+            (step["elapsed_s"], step["incumbent"], step["bound"], step["source"]) for step in steps
         ),
         "offsets": stated.offsets if stated and stated.offsets else None,
         "faults": faults,
@@ -305,7 +305,7 @@ def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> d
 
 
 def _ending(outcome: TaskOutcome, offsets: object) -> tuple[str, str | None]:
-    """Return the kind of an outcome, and the status that the solver stated or left behind."""
+    """Return the kind of an outcome, and the status that the solver stated or implied."""
     if end := outcome.first("end"):
         return _KINDS[end["status"]], end["status"]
     if outcome.ending == "time":

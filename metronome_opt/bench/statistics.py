@@ -1,7 +1,7 @@
 """Measures of single runs, on exact values, and means over seeds with confidence intervals.
 
 A *failure* (no schedule, a crash, a schedule that `verify` refuses, no proof where proofs are
-timed) always counts, with a value that its function states; none is left out of a mean.
+timed) always counts, with a value that its function states; a mean drops none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Interval:
     Attributes
     ----------
     low, high
-        The ends; None where one value alone cannot tell.
+        The ends; None if there is only one value.
     count
         Number of values.
     """

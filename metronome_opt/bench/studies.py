@@ -1,6 +1,6 @@
 """Runs of a simulated study as data frames, their measures, and means over seeds.
 
-All policies meet the same scenario in a cell with a seed, so that they can be compared in pairs. A
+All policies run on the same scenario for a cell and a seed, so that they are compared in pairs. A
 part of a study is one cell or all of them; a seed then counts with its mean over the cells, since
 cells may share their draws, and only seeds are independent of each other.
 """
@@ -87,14 +87,14 @@ class StudyPart:
     Attributes
     ----------
     title
-        For people.
+        The heading.
     cells, seeds, policies
-        All of the records, whether each run was done or not.
+        Those of all records, whether runs were done or not.
     runs
         A row for each run that was done, by cell, seed and policy: the `MEASURES`, ``jobs``,
         ``unfinished``. A number is infinite where it is not known, NaN where it does not apply.
     jobs
-        A row for each job of each run.
+        A row for each job of a run.
     """
 
     title: str
@@ -119,7 +119,7 @@ class StudyPart:
         """Return the mean of a measure over the seeds at which a policy ran in all cells.
 
         None where there is no such seed, or the value of a run is not known: the mean of the others
-        would be one of the easier runs.
+        would be that of easier runs.
         """
         return self._interval(self.runs_of(policy)[measure].droplevel("policy"), policy)
 
@@ -151,13 +151,15 @@ class StudyPart:
             fmean(known[seed])
             for seed in self.seeds
             if seed in known
-            and all((cell, seed, each) in self._done for cell in self.cells for each in policies)
+            and all(
+                (cell, seed, policy) in self._done for cell in self.cells for policy in policies
+            )
         ]
         return mean_interval(by_seed) if by_seed and all(map(isfinite, by_seed)) else None
 
 
 def split_study(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
-    """Return the whole study, if it has several cells, and then each cell.
+    """Return the whole study, if it has several cells, and then every cell.
 
     Raises
     ------
@@ -258,7 +260,9 @@ def _measure_runs(
     records: Sequence[SimulationRecord], jobs: pd.DataFrame, links: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the measures of all runs; see `StudyPart`."""
-    makespans = {(cell_label(each), each.seed, each.policy): each.makespan_s for each in records}
+    makespans = {
+        (cell_label(record), record.seed, record.policy): record.makespan_s for record in records
+    }
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
     by_run = jobs.groupby(level=_RUN)
@@ -277,7 +281,7 @@ def _measure_runs(
     runs["unfinished"] = runs["jobs"] - runs.pop("finished")
     runs["queueing_mean_s"] = runs["queueing_mean_s"].where(runs.pop("started") == runs["jobs"])
     runs["makespan_s"] = simulated
-    # A mean over the jobs that finished, or that began, would be shorter the worse a policy is.
+    # A mean over finished jobs, or over started ones, would be shorter for worse policies.
     times = ["completion_mean_s", "completion_p99_s", "makespan_s"]
     runs.loc[runs["unfinished"] > 0, times] = np.nan
     runs.loc[runs.pop("slowed") < runs["jobs"], ["slowdown_mean", "slowdown_p99"]] = np.nan
@@ -302,8 +306,8 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
     """Write ``jobs.csv``, ``links.csv`` and ``estimates.csv``; return their paths.
 
     The first two have the runs that were done. The third has the means of all measures over the
-    seeds with 95 % intervals, of the whole study and of each cell; a row with ``against``
-    is the mean of ratios, one for each pair of runs of one scenario. What is not known is empty.
+    seeds with 95 % intervals, of the whole study and of every cell; a row with ``against`` is the
+    mean of ratios in pairs of runs of one scenario. Unknown values are empty.
 
     Raises
     ------
@@ -347,7 +351,7 @@ def _estimate(
 def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
     """Return a row for each policy: ``policy``, ``runs``, ``unfinished`` jobs and means by name.
 
-    Means are over the seeds, of the measures that are `SUMMARY`; None where one is not known.
+    Means are over the seeds, of the measures in `SUMMARY`; None for unknown ones.
 
     Raises
     ------

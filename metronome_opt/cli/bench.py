@@ -91,10 +91,10 @@ def run(
     not timed. Every schedule is verified before it is recorded. A killed campaign loses at most the
     cases that were running.
     """
-    from metronome_opt.bench.campaign import dask_pool, local_pool, remaining_cases, run_campaign
+    from metronome_opt.bench.campaign import dask_pool, local_pool
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.solver_runs import SolverRecord, plan
-    from metronome_opt.cli.progress import watching
+    from metronome_opt.cli.campaigns import run_remaining
     from metronome_opt.files.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers)]
@@ -109,21 +109,10 @@ def run(
 
     cases = plan(members, chosen, seeds=replications, limits=limits, workers=threads)
     with Journal(output, SolverRecord, resume=resume) as file:
-        left = remaining_cases(cases, file.records)
-        if len(left) < len(cases):
-            done = len(cases) - len(left)
-            typer.echo(f"{output}: {done:,} of {pluralise(len(cases), 'case')} recorded already")
-        try:
-            cluster = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
-            with cluster as pool, watching(len(left)) as watcher:
-                run_campaign(left, pool, file, watcher)
-        except KeyboardInterrupt:
-            typer.echo(
-                f"interrupted: the records stay in {output}; "
-                "the same command with --resume goes on",
-                err=True,
-            )
-            return options.INTERRUPTED
+        pool = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
+        watcher = run_remaining(cases, file, pool, output)
+    if watcher is None:
+        return options.INTERRUPTED
     kinds = watcher.kinds.most_common()
     by_kind = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds)
     added = pluralise(watcher.kinds.total(), "record")
@@ -167,7 +156,7 @@ def _members(suite: str, split: _Split) -> list[Member]:
     from metronome_opt.bench.suites import find_suites
 
     part = None if split == "all" else split
-    members = [member for each in find_suites(suite) for member in each.members(part)]
+    members = [member for found in find_suites(suite) for member in found.members(part)]
     for member in members:
         with error_context(member.path):
             member.instance.check_hyperperiods()  # here jobs keep their periods

@@ -25,9 +25,9 @@ def claims(
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
     with error_context(instance):
-        problem, faults = verify_placed(source, stated)
+        problem, violations = verify_placed(source, stated)
     if problem is None:
-        raise VerificationError(f"schedule: {faults[0]}; claims are for true schedules only")
+        raise VerificationError(f"schedule: {violations[0]}; claims are for true schedules only")
     with live_line(f"writing {output}", str):
         export_claims(
             problem.instance,

@@ -110,8 +110,8 @@ def _document(instance: Instance, result: FeasibilityResult) -> dict[str, object
         "periods": None if offsets is None else periods,
         "offsets": None if offsets is None else dict(offsets),
         "refutations": [
-            {"reason": each.reason.name.lower(), "periods": dict(each.periods)}
-            for each in result.refutations
+            {"reason": refutation.reason.name.lower(), "periods": dict(refutation.periods)}
+            for refutation in result.refutations
         ],
     }
 

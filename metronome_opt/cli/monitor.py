@@ -143,9 +143,9 @@ class _Watch:
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         typer.echo(f"{at}  {pluralise(gangs, 'job')} rephased: {reason}")
         for why in dict.fromkeys(unmeasured.values()):
-            jobs = [job for job, each in unmeasured.items() if each == why]
+            jobs = [job for job, reason in unmeasured.items() if reason == why]
             typer.echo(f"  not measured: {first_few(jobs, _MAX_NAMED)}: {why}")
 
 
 def _unmeasured(decision: SlotDecision) -> dict[str, str]:
-    return {job: each for job, each in decision.observations.items() if isinstance(each, str)}
+    return {job: reason for job, reason in decision.observations.items() if isinstance(reason, str)}

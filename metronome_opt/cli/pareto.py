@@ -133,7 +133,9 @@ def _is_schedule(path: Path) -> bool:
 
 def _csv(front: Front, files: Sequence[Path]) -> str:
     """Return one row per point: number, file, and its objectives exactly and as floats."""
-    stated = (name for name in OBJECTIVES if all(name in each.objectives for each in front.points))
+    stated = (
+        name for name in OBJECTIVES if all(name in point.objectives for point in front.points)
+    )
     names = dict.fromkeys((*front.objectives, *stated))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -57,7 +57,7 @@ def profile(
         with error_context(file):
             result = profile_record(bursts)
     if rate_mbps is not None and (result.message_bytes is not None or not is_trace):
-        raise InputError(f"{file}: tells what was sent; leave out --rate-mbps")
+        raise InputError(f"{file}: states the volumes sent; omit --rate-mbps")
     if as_json:
         options.print_json(asdict(result))
     else:

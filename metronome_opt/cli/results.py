@@ -46,8 +46,8 @@ def show_result(
     places = result.schedule.places
     problem = build_problem(source, places, result.schedule.paths)
     problem = replace(problem, places=places)
-    for each in problem.notes:
-        note(each)
+    for text in problem.notes:
+        note(text)
     if outputs.schedule is not None:
         write_schedule(result.schedule, outputs.schedule)
     if outputs.plot is not None:
@@ -94,7 +94,8 @@ def _print_result(
     with live_line("simulating the jobs", str):
         times = IterationTimes.of(result)
         elsewhere = {
-            each: IterationTimes.expected(instance, result.schedule, each) for each in networks
+            network: IterationTimes.expected(instance, result.schedule, network)
+            for network in networks
         }
     jobs = select_jobs(instance, times)
     console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs, elsewhere))
@@ -121,8 +122,8 @@ def _print_result(
             before = evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
         console.print(objectives_table(before, result.evaluation))
         console.print(CUSHION_LEGEND)
-    for each in result.notes:
-        note(each)
+    for text in result.notes:
+        note(text)
 
 
 def _is_stated(result: Result) -> bool:

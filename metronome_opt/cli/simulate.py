@@ -15,9 +15,7 @@ from metronome_opt.cli.options import note, print_json, read_names, read_pairs
 from metronome_opt.errors import InputError, error_context, pluralise, quote
 
 if TYPE_CHECKING:
-    from metronome_opt.bench.campaign import Case
     from metronome_opt.bench.simulations import SimulationRecord
-    from metronome_opt.files.journal import Journal
     from metronome_opt.simulation.study import Study
 
 _GRACE_S = 1.0
@@ -28,9 +26,8 @@ def simulate(
         str,
         typer.Argument(
             metavar="SCENARIO",
-            help="A study or a scenario, JSON or YAML; or the name of a study of "
-            "benchmarks/studies, or of a shipped study or scenario; or the file of a cluster's "
-            "state.",
+            help="A study or a scenario, JSON or YAML; the name of a shipped one; or the file "
+            "of a cluster's state.",
         ),
     ],
     policies: Annotated[
@@ -105,7 +102,7 @@ def simulate(
     ends, so that a killed campaign loses at most the simulations that were running. All policies
     get equal jobs and random numbers. With nothing left to do, --resume writes the tables again.
     """
-    from metronome_opt.bench.campaign import remaining_cases
+    from metronome_opt.bench.campaign import local_pool
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.simulations import (
         FILE,
@@ -118,6 +115,7 @@ def simulate(
         sort_records,
     )
     from metronome_opt.bench.studies import summarise
+    from metronome_opt.cli.campaigns import run_remaining
     from metronome_opt.files.documents import make_folder
     from metronome_opt.files.journal import Journal
 
@@ -154,14 +152,11 @@ def simulate(
     with Journal(output / FILE, SimulationRecord, resume=resume) as file:
         with error_context(str(output)):
             check_records(file.records, study, overrides)
-        left = remaining_cases(cases, file.records)
-        if len(left) < len(cases):
-            held = len(cases) - len(left)
-            note(f"{output}: {held:,} of {pluralise(len(cases), 'simulation')} recorded already")
-        interrupted = _run(left, file, processes or os.cpu_count() or 1)
+        pool = local_pool(processes or os.cpu_count() or 1)
+        watcher = run_remaining(cases, file, pool, output)
         records = sort_records(file.records, study)
         written = [output / FILE, *_write(records, output)]
-    if not interrupted and records and all(record.kind == "refused" for record in records):
+    if watcher is not None and records and all(record.kind == "refused" for record in records):
         raise InputError(f"{records[0].title}: {records[0].error}")
     if as_json:
         print_json(
@@ -175,12 +170,11 @@ def simulate(
     else:
         _print_table(study, records)
     options.wrote(*written)
-    if interrupted:
-        note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
+    if watcher is None:
         return options.INTERRUPTED
     if crashed := sum(record.kind == "crash" for record in records):
         what = pluralise(crashed, "simulation")
-        note(f"{what} crashed; {output} holds what is done, the same command with --resume goes on")
+        note(f"{what} crashed; {output} has the others, the same command with --resume goes on")
     done = {record.key for record in records if record.succeeded}
     return 0 if all(case.key in done for case in cases) else 1
 
@@ -226,24 +220,6 @@ def _check_folder(output: Path, file: str) -> None:
         raise InputError(f"{output}: holds files that are not of a campaign; name another --output")
 
 
-# ------------------------------------------------------------------ running
-
-
-def _run(
-    cases: Sequence[Case[SimulationRecord]], file: Journal[SimulationRecord], width: int
-) -> bool:
-    """Run simulations, `width` at once; return True if interrupted."""
-    from metronome_opt.bench.campaign import local_pool, run_campaign
-    from metronome_opt.cli.progress import watching
-
-    try:
-        with local_pool(width) as pool, watching(len(cases)) as watcher:
-            run_campaign(cases, pool, file, watcher)
-    except KeyboardInterrupt:
-        return True
-    return False
-
-
 def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
     """Write tables if a simulation is done; return their files."""
     from metronome_opt.bench.studies import write_tables
@@ -266,10 +242,10 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
-    for each in summarise(records):
-        means = ((column, each[name]) for name, column in SUMMARY.items())
+    for row in summarise(records):
+        means = ((column, row[name]) for name, column in SUMMARY.items())
         texts = ("-" if mean is None else column.formatted(mean) for column, mean in means)
-        rows.append((each["policy"], f"{each['runs']:,}", *texts, f"{each['unfinished']:,}"))
+        rows.append((row["policy"], f"{row['runs']:,}", *texts, f"{row['unfinished']:,}"))
     headings = (
         "policy",
         "runs",

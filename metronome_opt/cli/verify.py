@@ -29,11 +29,11 @@ def verify(
     stated = read_schedule(schedule)
     source = options.read_source(instance, stated)
     with error_context(instance):
-        problem, faults = verify_placed(source, stated)
+        problem, violations = verify_placed(source, stated)
     if as_json:
-        rows = [{"place": f.location, "stated": f.stated, "truth": f.truth} for f in faults]
-        options.print_json({"valid": not faults, "false": rows})
-    elif not faults:
+        rows = [{"place": f.location, "stated": f.stated, "truth": f.truth} for f in violations]
+        options.print_json({"valid": not violations, "false": rows})
+    elif not violations:
         typer.echo(
             f"{schedule}: verified ({len(stated.offsets)} offsets, {len(stated.objectives)} values)"
         )
@@ -45,9 +45,9 @@ def verify(
             typer.echo(f"conflict: {', '.join(refutation.periods)}: {proof}")
         if stated.left_out_bound is not None:
             typer.echo(f"weight dropped, at least {stated.left_out_bound}: proved by refutations")
-    for fault in faults:
-        typer.echo(f"{schedule}: {fault}", err=True)
-    return 1 if faults else 0
+    for violation in violations:
+        typer.echo(f"{schedule}: {violation}", err=True)
+    return 1 if violations else 0
 
 
 def _proof(problem: PlacedInstance | None, stated: Schedule, bound: Fraction) -> str:

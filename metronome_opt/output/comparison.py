@@ -12,6 +12,8 @@ from metronome_opt.problem.result import Result
 if TYPE_CHECKING:
     import pandas as pd
 
+_MEASURES = ("contention", "latency", "score_mean", "score_min")
+
 
 def compare(results: Iterable[Problem]) -> pd.DataFrame:
     """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
@@ -19,40 +21,31 @@ def compare(results: Iterable[Problem]) -> pd.DataFrame:
     A problem, such as the name of a shipped scenario, stands for its jobs starting when ready.
 
     Results of different objectives have no bound in common: there is then a column of bounds for
-    each objective. What is not known is missing (``<NA>``), not 0. Values are floats to read and
-    plot; the exact ones are in the results.
+    each objective. Unknown values are missing (``<NA>``), not 0. Values are floats; the exact ones
+    are in the results.
     """
     import pandas as pd
 
+    rows, bounds = [], {}
     found = [r if isinstance(r, Result) else solve(r, "unshifted") for r in results]
-    names = list(dict.fromkeys(result.schedule.primary_objective for result in found))
-    rows = []
+    is_one = len({result.schedule.primary_objective for result in found}) == 1
     for result in found:
         name, evaluation = result.schedule.primary_objective, result.evaluation
-        bounds = {
-            "lower_bound" if len(names) == 1 else f"{each}_bound": result.bound
-            if each == name
-            else None
-            for each in names
-        }
-        exact = {
+        bounds[name] = "lower_bound" if is_one else f"{name}_bound"
+        row: dict[str, object] = {
+            "solver": result.schedule.solver,
+            "objective": name,
+            "status": str(result.status),
             "value": result.value,
-            **bounds,
+            bounds[name]: result.bound,
             "gap": result.gap,
-            "contention": None if evaluation is None else evaluation.contention,
-            "latency": None if evaluation is None else evaluation.objectives["latency"],
-            "score_mean": None if evaluation is None else evaluation.score_mean,
-            "score_min": None if evaluation is None else evaluation.score_min,
+            "seconds": result.schedule.runtime_s,
         }
-        rows.append(
-            {
-                "solver": result.schedule.solver,
-                "objective": name,
-                "status": str(result.status),
-                **{each: None if v is None else float(v) for each, v in exact.items()},
-                "seconds": result.schedule.runtime_s,
-            }
-        )
-    frame = pd.DataFrame(rows).set_index("solver")
-    numbers = frame.columns.drop(["objective", "status"])
-    return frame.astype(dict.fromkeys(numbers, "Float64"))
+        if evaluation is not None:
+            row |= evaluation.objectives
+            row |= {"score_mean": evaluation.score_mean, "score_min": evaluation.score_min}
+        rows.append(row)
+    numbers = ["value", *bounds.values(), "gap", *_MEASURES, "seconds"]
+    frame = pd.DataFrame(rows, columns=["solver", "objective", "status", *numbers])
+    frame[numbers] = frame[numbers].map(float, na_action="ignore").astype("Float64")
+    return frame.set_index("solver")

@@ -1,4 +1,4 @@
-"""Trials as a data frame, sections of them, and distributions."""
+"""Solver cases are measured exactly, and instances have equal weight in means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases on a real Dask cluster, a scheduler and a worker on loopback."""
+"""A campaign on a Dask cluster keeps its records, and leaves no process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of a small campaign whose every number is worked out by hand."""
+"""A report shows the numbers of a small campaign that are worked out by hand."""
 
 from __future__ import annotations
 

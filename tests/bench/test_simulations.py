@@ -1,4 +1,4 @@
-"""Simulations in a campaign: each ending is a record, exact, and what is left is known."""
+"""Every ending of a simulation is an exact record, and remaining simulations are known."""
 
 from __future__ import annotations
 

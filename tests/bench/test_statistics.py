@@ -1,4 +1,4 @@
-"""Measures of runs and intervals over seeds against values worked out by hand."""
+"""Measures of runs and intervals over seeds equal values worked out by hand."""
 
 from __future__ import annotations
 

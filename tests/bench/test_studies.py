@@ -1,4 +1,4 @@
-"""Means and changes of small studies whose every number is worked out by hand."""
+"""Means and changes of small studies equal values worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites: found by name or folder, read strictly, refused when they are not what was stored."""
+"""Suites are found by name or folder, read strictly, and refused when they were changed."""
 
 from __future__ import annotations
 

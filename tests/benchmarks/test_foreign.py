@@ -1,4 +1,4 @@
-"""Data sets of others, in files made here in their format."""
+"""Data sets of others are read from files in their format."""
 
 from __future__ import annotations
 

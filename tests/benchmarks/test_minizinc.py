@@ -1,3 +1,5 @@
+"""The MiniZinc model has the contention of the instance."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""Annealing as a reference for slowdowns."""
+"""Annealing improves slowdowns within its limits."""
 
 from __future__ import annotations
 

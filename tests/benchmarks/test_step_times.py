@@ -1,4 +1,4 @@
-"""Measured steps by placement beside predictions, on data made here."""
+"""Predicted steps and causes of outliers equal values worked out by hand."""
 
 from __future__ import annotations
 

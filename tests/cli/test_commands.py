@@ -1,4 +1,4 @@
-"""The commands as a user types them: what is printed, what is written, how they end."""
+"""Commands print, write and end as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `demo`: what it prints and writes."""
+"""`metronome demo` writes a verified schedule."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def test_demo_writes_a_verified_schedule(
 ) -> None:
     assert main(["demo", "--output", str(tmp_path), "--time-limit", time_limit]) == 0
     printed, notes = capsys.readouterr()
-    assert f"{tmp_path / 'schedule.json'}: true" in printed
-    assert "job spread nearest solve" in [" ".join(line.split()) for line in printed.splitlines()]
+    assert f"{tmp_path / 'schedule.json'}: verified" in printed
+    headings = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "job spread nearest allocated" in headings
     assert "waits" not in printed  # there is room for all; what is not simulated is not known
     for name in ("schedule.json", "placements.svg"):
         assert (tmp_path / name).stat().st_size > 0

@@ -1,4 +1,4 @@
-"""Faults from outside: full and closed pipes, folders that take nothing, signals."""
+"""Full and closed pipes, unwritable folders and signals end a command without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `import` on the example cluster."""
+"""`metronome import` reads the example cluster into a scenario."""
 
 from __future__ import annotations
 

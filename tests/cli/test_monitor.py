@@ -1,4 +1,4 @@
-"""``metronome monitor`` as a user types it."""
+"""`metronome monitor` corrects claims by measurements."""
 
 from __future__ import annotations
 

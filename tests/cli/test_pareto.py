@@ -1,4 +1,4 @@
-"""`metronome pareto`: files, table, figure, exit status."""
+"""`metronome pareto` writes every point as a verified schedule."""
 
 from __future__ import annotations
 

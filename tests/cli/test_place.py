@@ -1,4 +1,4 @@
-"""``metronome place`` as a user types it."""
+"""`metronome place` places all tasks of a job or none."""
 
 from __future__ import annotations
 

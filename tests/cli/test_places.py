@@ -1,4 +1,4 @@
-"""Places of jobs through all commands: chosen, stated, judged, and those of a state."""
+"""Placements are chosen, stated and verified by all commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``metronome profile`` as a user types it."""
+"""`metronome profile` prints the traffic of a job, or the reason of its absence."""
 
 from __future__ import annotations
 

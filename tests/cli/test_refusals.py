@@ -1,4 +1,4 @@
-"""What no command takes: one line that says why, exit status 2, and nothing is changed."""
+"""Wrong input is refused in one line with exit status 2, and changes nothing."""
 
 from __future__ import annotations
 

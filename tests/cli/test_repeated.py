@@ -1,4 +1,4 @@
-"""Options that are given more than once: taken each time, or refused."""
+"""Options that collect values may be repeated, others are refused; old names are known."""
 
 from __future__ import annotations
 

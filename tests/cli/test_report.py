@@ -1,4 +1,4 @@
-"""The command `report`: one file, exit status."""
+"""`metronome report` writes one file."""
 
 from __future__ import annotations
 

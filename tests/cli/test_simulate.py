@@ -1,4 +1,4 @@
-"""``metronome simulate`` as a user types it."""
+"""`metronome simulate` records every simulation once, and resumes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert other in error_of(capsys, f"{line} --resume")
     assert metronome(f"{line} --policies ideal,default --resume --conditions jitter=0.05") == 0
     out, error = capsys.readouterr()
-    assert "1 of 2 simulations recorded already" in error
+    assert "1 of 2 cases recorded already" in error
     (ideal,) = (line for line in out.splitlines() if line.startswith("ideal "))
     assert ideal.split()[-2] == "-"  # before unfinished jobs
     assert [(record.policy, record.kind) for record in records(folder / "out")] == [

@@ -1,4 +1,4 @@
-"""A solver of the user's that raises, on the command line."""
+"""The best schedule of a user's solver that raises is kept."""
 
 from __future__ import annotations
 

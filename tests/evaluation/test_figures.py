@@ -177,5 +177,5 @@ def test_small_evaluation_runs(tmp_path: Path) -> None:
     subprocess.run(command, cwd=HOME, check=True)
     figures = read_figures(tmp_path / "records")
     assert figures["static/failed"].mean == figures["one-link/failed"].mean == 0
-    assert figures["one-link/all/ideal/iteration"].mean == pytest.approx(1, rel=1e-3)
+    assert figures["one-link/all/ideal/running"].mean == pytest.approx(1, rel=1e-3)
     assert "metronome" in (tmp_path / "records" / "README.md").read_text()

@@ -35,7 +35,7 @@ def test_all_tables_and_pictures_are_used() -> None:
         ("val", CHANGE, Figure(-12.72, -14.6, -10.94), "$-12.7$"),
         ("ci", CHANGE, Figure(-12.72, -14.6, 0.04), "$-12.7$\\,\\% ($-14.6$ to 0.0)"),
         ("ci", CHANGE, Figure(1.25), "$+1.2$\\,\\%"),
-        ("ci", "sia/all/ideal/iteration", Figure(1.1, 1.05, 1.2), "1.100 (1.050 to 1.200)"),
+        ("ci", "sia/all/ideal/running", Figure(1.1, 1.05, 1.2), "1.100 (1.050 to 1.200)"),
         ("num", "topologies/runs", Figure(12480.0), "12\\,480"),
         ("val", CHANGE, None, f"\\missing{{{CHANGE}}}"),
     ],

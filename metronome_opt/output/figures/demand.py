@@ -1,4 +1,4 @@
-"""Demand on links, slot by slot: the numbers behind the figures of a schedule."""
+"""Demand on links, slot by slot, which figures of a schedule show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.multiobjective.periods import stretched
 from metronome_opt.verify import evaluate
 
-# A timeline with more than these cannot be read; it shows the beginning and says so.
+# A timeline with more cannot be read; it shows the beginning and says so.
 _MAX_BURSTS = 180  # of one job
 _MAX_SLOTS = 200_000
 
@@ -116,13 +116,13 @@ def find_link(instance: Instance, name: str) -> Link:
 
 
 def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:
-    """Return the jobs of a link in the order in which it serves them: heaviest first."""
+    """Return the jobs of a link in the order in which it serves them: by weight, descending."""
     jobs = (instance.jobs[index] for index in instance.jobs_on[link.name])
     return tuple(sorted(jobs, key=lambda job: -job.weight))
 
 
 def drawn_slots(instance: Instance, link: Link) -> int:
-    """Return how much of the hyperperiod of a link a figure of it can show, in slots."""
+    """Return the number of slots of its hyperperiod that a figure of a link can show."""
     limits = [_MAX_BURSTS * job.period // len(job.phases) for job in jobs_of(instance, link)]
     return max(1, min(instance.hyperperiods[link.name], _MAX_SLOTS, *limits))
 

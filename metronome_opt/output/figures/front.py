@@ -33,7 +33,7 @@ _FURTHER = (("D", "#CC79A7"), ("v", "#E69F00"), ("P", "#56B4E9"), ("p", style.IN
 def plot_front(
     front: Front, *, others: Mapping[str, Values] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw a front: each point is a schedule, nothing is possible below the steps between them.
+    """Draw a front: a point is a schedule, and nothing is possible below the steps between points.
 
     A cushion without limit is drawn at the far end of its axis.
 
@@ -58,7 +58,7 @@ def plot_front(
     _prepare(ax, front, table)
     points, schedules = table.iloc[: len(front.points)], table.iloc[len(front.points) :]
     x, y = points.columns
-    # The edge of what is possible: between two points the worse value of each.
+    # The edge of the possible: between two points the worse values of both.
     limits = {x: ax.get_xlim(), y: ax.get_ylim()}
     worst = {name: limits[name][not find_objective(name).maximised] for name in (x, y)}
     ax.step(
@@ -86,7 +86,7 @@ def plot_front(
 
 
 def _numbers(front: Front, others: Mapping[str, Values]) -> pd.DataFrame:
-    """Return coordinates of all schedules, the points, numbered from 1, first."""
+    """Return coordinates of all schedules, first the points, numbered from 1."""
     rows: dict[int | str, Values] = {
         number: point.objectives for number, point in enumerate(front.points, start=1)
     }
@@ -100,7 +100,7 @@ def _numbers(front: Front, others: Mapping[str, Values]) -> pd.DataFrame:
     table = {}
     for name in front.objectives:
         unit = 100 if find_objective(name).percent else 1
-        values = [each[name] for each in rows.values()]
+        values = [objectives[name] for objectives in rows.values()]
         known = [float(unit * value) for value in values if value is not None]
         high, low = max(known, default=0.0), min(known, default=0.0)
         far = high + max(1.0, _BEYOND * (high - low))
@@ -117,7 +117,7 @@ def _prepare(axes: Axes, front: Front, table: pd.DataFrame) -> None:
         objective = find_objective(name)
         unit = f"% {objective.unit}" if objective.percent else objective.unit
         label = f"{name} ({unit.replace(' x ', ' × ')})"
-        if any(each[name] is None for each in values):
+        if any(objectives[name] is None for objectives in values):
             label += f"; no limit at {high:,.6g}"
         axes.set(**{f"{axis}lim": (low - air, high + air), f"{axis}label": label})
     names = " and ".join(front.objectives)

@@ -44,17 +44,17 @@ class Rows(NamedTuple):
     Attributes
     ----------
     links
-        From top to bottom; each stands for all that are alike.
-    alike
-        Number of links that each stands for.
+        From top to bottom, one of each group of equal links.
+    counts
+        Sizes of the groups.
     slots
         Length of the time axis.
     notes
-        What is left out.
+        What is not shown.
     """
 
     links: tuple[Link, ...]
-    alike: tuple[int, ...]
+    counts: tuple[int, ...]
     slots: int
     notes: tuple[str, ...]
 
@@ -71,8 +71,8 @@ def plot_heatmap(
 ) -> Axes:
     """Draw the demand on all links as a share of their capacity.
 
-    Dark is full; black under white crosses is overloaded. A link repeats itself until the axis
-    ends, which is the least common multiple of all hyperperiods, or a part of it. Links of the same
+    Dark is full; black under white crosses is overloaded. Links repeat until the axis ends, at the
+    least common multiple of all hyperperiods or earlier. Links of the same
     capacity and the same flows of the same jobs are one row, in the order of the instance.
 
     Parameters
@@ -134,28 +134,31 @@ def plot_heatmap(
 
 def _title(drawing: Drawing, rows: Rows) -> str:
     contention = sum(
-        (drawing.contention[link.name] * n for link, n in zip(rows.links, rows.alike, strict=True)),
+        (
+            drawing.contention[link.name] * n
+            for link, n in zip(rows.links, rows.counts, strict=True)
+        ),
         Fraction(0),
     )
     name = style.shorten(drawing.instance.name, 60)
-    many = pluralise(sum(rows.alike), "link")
+    many = pluralise(sum(rows.counts), "link")
     return f"{name}: demand on {many}; {style.contention_text(contention)}"
 
 
 def _name_rows(axes: Axes, rows: Rows) -> None:
-    """Name as many rows as there is room for."""
+    """Name as many rows as fit."""
     height = axes.get_position().height * axes.figure.get_figure(root=True).get_figheight()
     gap = max(1, math.ceil(_LABEL * len(rows.links) / height))
     named = range(0, len(rows.links), gap)
     texts = []
     for row in named:
-        more = f" and {rows.alike[row] - 1:,} alike" if rows.alike[row] > 1 else ""
+        more = f" and {rows.counts[row] - 1:,} equal" if rows.counts[row] > 1 else ""
         texts.append(style.shorten(rows.links[row].name, 24) + more)
     axes.set_yticks(list(named), texts)
 
 
 def select_rows(instance: Instance) -> Rows:
-    """Choose the links and the time that a heat map shows; links that are alike are one row."""
+    """Choose the links and the time that a heat map shows; equal links are one row."""
     groups: dict[object, list[Link]] = {}
     for link in instance.links:
         flows = tuple(
@@ -170,7 +173,7 @@ def select_rows(instance: Instance) -> Rows:
     slots = next(slots for slots in (common, longest, _MAX_SLOTS) if slots <= _MAX_SLOTS)
     notes = []
     if unused:
-        notes.append(f"{pluralise(unused, 'unused link')} left out")
+        notes.append(f"{pluralise(unused, 'unused link')} not shown")
     if slots < common:
         notes.append(f"the first {format_ms(instance, slots)} of a longer common hyperperiod")
     return Rows(chosen, tuple(map(len, groups.values())), slots, tuple(notes))
@@ -187,7 +190,7 @@ def plot_overview(
     """Compare schedules: all links, and the timeline of the most contended one.
 
     Where jobs are stretched, all schedules are drawn at the stretched periods, and the title says
-    so: links whose patterns repeat after different times cannot be compared slot by slot.
+    so: links that repeat after different times cannot be compared slot by slot.
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ def plot_overview(
     if link is not None:
         heights.append(_LINK_HEIGHT)
     size = (_COLUMN * len(names), sum(heights) + 0.8)
-    counts = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(sum(rows.alike), 'link')}"
+    counts = f"{pluralise(len(instance.jobs), 'job')} on {pluralise(sum(rows.counts), 'link')}"
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
     grid = figure.add_gridspec(len(heights), len(names), height_ratios=heights)
     timelines: list[Axes] = []
@@ -238,7 +241,7 @@ def plot_overview(
             timelines.append(bottom)
     if link is not None:
         for axes in timelines:
-            axes.set_ylim(top=max(each.get_ylim()[1] for each in timelines))
+            axes.set_ylim(top=max(other.get_ylim()[1] for other in timelines))
         entries = timeline_entries(instance, find_link(instance, link))
         legend_below(figure, entries)
     return figure

@@ -25,7 +25,7 @@ _MAX_ENTRIES = 40
 # `rc_context` of the first figure, or later figures are not shown.
 pyplot.draw_if_interactive()  # type: ignore[no-untyped-call]
 
-# What would differ from run to run is left out of the files.
+# Dates would differ from run to run.
 _METADATA: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".png": {},
@@ -34,7 +34,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
-    """Return an empty figure of so many inches; in a notebook it is shown below the cell."""
+    """Return an empty figure, sizes in inches; in a notebook it is shown below the cell."""
     figure = pyplot.figure(figsize=(width, height), layout="constrained")
     if title:
         figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
@@ -42,7 +42,7 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
 
 
 def new_axes(width: float = WIDTH, height: float = HEIGHT) -> Axes:
-    """Return the axes of a new figure of so many inches."""
+    """Return the axes of a new figure, sizes in inches."""
     return new_figure(width, height).add_subplot()
 
 
@@ -60,7 +60,7 @@ def legend_below(figure: Figure, entries: Sequence[Any]) -> None:
 
 
 def job_entries(labels: Sequence[str], nothing: str) -> list[Patch]:
-    """Return a legend entry for each job; of very many the rest is counted."""
+    """Return a legend entry for each job; beyond a limit the rest is counted."""
     entries = [
         Patch(**style.job_style(position), label=label)
         for position, label in enumerate(labels[:_MAX_ENTRIES])
@@ -86,12 +86,12 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> None:
     Raises
     ------
     InputError
-        If the suffix is another one or the file cannot be written.
+        If the suffix is another one, or the file cannot be written.
     """
     path = Path(path)
     suffix = check_suffix(path)
     figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
-    assert figure is not None  # noqa: S101 (axes that were removed have none)
+    assert figure is not None  # noqa: S101 (removed axes have none)
     settings: Any = {
         "svg.fonttype": "none",  # text stays text, to be searched and read
         "svg.hashsalt": "metronome-opt",

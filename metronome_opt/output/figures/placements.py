@@ -23,14 +23,14 @@ def plot_placements(
     labels: Mapping[str, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how long an iteration of each job takes, a bar for each placement.
+    """Draw the iteration times of jobs, a bar for each placement.
 
     Parameters
     ----------
     times
         By placement and job, in ms; the jobs of the first placement are drawn.
     labels
-        Text below each job, such as where it runs; its name if None.
+        Text below each job, such as its nodes; its name if None.
     ax
         Axes to draw on; new ones if None.
     """

@@ -1,8 +1,8 @@
 """Colours, hatches, sizes and texts that all figures share.
 
 The colours are those of Okabe and Ito, "Color Universal Design" (2008), which colour-blind readers
-can distinguish; black is left to overload and replaced by grey. Each job has a hatch besides, so
-that a print in black and white keeps the difference.
+can distinguish; black is kept for overload and replaced by grey. A job also has a hatch, so that a
+print in black and white keeps the difference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HATCHES = (
     *("**", "//..", "\\\\..", "--..", "||..", "//oo", "O.", "/-"),
 )
 
-# Overload is black under white crosses: nothing else is.
+# Only overload is black under white crosses.
 OVERLOAD: dict[str, Any] = {
     "facecolor": "black",
     "edgecolor": "white",
@@ -87,7 +87,7 @@ def sort_policies(policies: Collection[str]) -> tuple[str, ...]:
 
 
 def shorten(name: str, longest: int = 34) -> str:
-    """Return `name` with its middle left out where it is longer than `longest` characters."""
+    """Return `name` without its middle if it is longer than `longest` characters."""
     if len(name) <= longest:
         return name
     tail = (longest - 1) // 2

@@ -64,8 +64,8 @@ def plot_timeline(
 ) -> Axes:
     """Draw the demand on a link over its hyperperiod.
 
-    The demands are stacked with the heaviest job at the bottom, because the link serves it first.
-    What lies above the line of the capacity is hatched: so much is late.
+    Demands are stacked with the job of the highest weight at the bottom, because the link serves it
+    first. Demand above the capacity is hatched: it is late.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def plot_timeline(
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)
     demand = drawing.demand(chosen, slots)
-    # Slots in which nothing changes are drawn together.
+    # Equal slots in a row are drawn together.
     changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1
     edges = np.concatenate(([0], changes, [slots]))
     times, rates = edges * float(instance.slot_ms), demand[:, edges[:-1]]
@@ -160,7 +160,7 @@ def _draw_area(
     where: NDArray[np.bool_],
     **patch: Any,
 ) -> None:
-    """Draw what lies between two step functions (Mbit/s); `times` has one entry more."""
+    """Draw the area between two step functions (Mbit/s); `times` has one entry more."""
     tops = np.where(where, upper / 1000, np.nan)
     axes.stairs(tops, times, baseline=lower / 1000, fill=True, **patch)
 
@@ -195,7 +195,9 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
     for title, result in choices.items():
         plan = result.schedule
         drawings[title] = prepare(result.instance, plan.offsets, plan.stretch, plan.stretch_limit)
-    used = {link for each in drawings.values() for link, on in each.instance.jobs_on.items() if on}
+    used = {
+        link for drawing in drawings.values() for link, on in drawing.instance.jobs_on.items() if on
+    }
     names = [up for ups in scenario.cluster.uplinks.values() for up in ups]
     rows = [name for name in names if scenario.cluster.spines > 1 and name in used][:_MAX_UPLINKS]
     if not rows:
@@ -245,7 +247,7 @@ def plot_link(
         Its name and capacity.
     traces
         By policy: a table with the columns ``time_ms``, ``link``, ``job`` and ``rate_mbps``, a row
-        for each change of what a job sends; rows of other links are left out.
+        for each change of what a job sends; rows of other links are ignored.
     start_ms, end_ms
         Begin and end of the time axis.
 
@@ -260,7 +262,7 @@ def plot_link(
         raise InputError(f"end_ms: {quote(end_ms)} is not after start_ms {quote(start_ms)}")
     policies = style.sort_policies(traces)
     rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
-    jobs = sorted({str(job) for each in rates.values() for job in each.columns})
+    jobs = sorted({str(job) for table in rates.values() for job in table.columns})
     labels = [style.shorten(job) for job in jobs]
     entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(capacity_mbps)]
     height = _LINK_PANEL * len(policies) + 1.4
@@ -268,7 +270,7 @@ def plot_link(
     figure = new_figure(_LINK_WIDTH, height, title)
     grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
     panels = list(grid[:, 0])
-    highest = max(capacity_mbps, *(each.sum(axis=1).max() for each in rates.values()))
+    highest = max(capacity_mbps, *(table.sum(axis=1).max() for table in rates.values()))
     panels[-1].set_xlabel("time (ms)")
     for axes, (policy, table) in zip(panels, rates.items(), strict=True):
         _prepare_axes(axes, (start_ms, end_ms), highest, capacity_mbps)
@@ -282,9 +284,9 @@ def plot_link(
 
 
 def _rates(frame: pd.DataFrame, link: str, start_ms: float, end_ms: float) -> pd.DataFrame:
-    """Return the rates of the jobs that send, from each time at which something changes on."""
+    """Return the rates of the jobs that send, a row for each time at which a rate changes."""
     mine = frame[(frame["link"] == link) & (frame["time_ms"] < end_ms)]
-    # Of several changes at one moment the last one holds.
+    # Of several changes at one time the last one holds.
     table = mine.groupby(["time_ms", "job"])["rate_mbps"].last().unstack().ffill().fillna(0.0)
     inside = table.index[table.index > start_ms]
     times = pd.Index([start_ms, *inside], dtype=float)

@@ -1,4 +1,4 @@
-"""The racks of a cluster and the jobs that run there."""
+"""The racks of a cluster and the jobs on them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _GAP = 2.0  # rows between bands, with their title
 def plot_tree(
     cluster: Cluster, jobs: Mapping[str, Mapping[str, int]], *, ax: Axes | None = None
 ) -> Axes:
-    """Draw each node as a cell in the column of its rack, with the jobs that have its GPUs.
+    """Draw nodes as cells in columns of racks, with the jobs that have their GPUs.
 
-    Racks of one switch stand side by side under its name; what is white is free.
+    Racks of one switch stand side by side under its name; free GPUs are white.
 
     Parameters
     ----------
+    cluster
+        Its nodes, racks and switches are drawn.
     jobs
-        GPUs of each node that a job has.
+        GPUs by job and node.
     ax
         Axes to draw on; new ones if None.
     """
@@ -80,7 +82,7 @@ def _bands(cluster: Cluster) -> list[_Band]:
         own = (rack or "no rack").removeprefix(f"{above[0]}/" if above else "")
         below.setdefault(above, []).append((own, held))
     bands: list[_Band] = []
-    for above, racks in sorted(below.items(), key=lambda each: each[0][::-1]):
+    for above, racks in sorted(below.items(), key=lambda band: band[0][::-1]):
         racks.sort(key=lambda rack: (len(rack[0]), rack[0]))
         count = sum(len(held) for _, held in racks)
         title = f"{' in '.join(above) or 'top'}: {count} nodes, {len(racks)} racks"

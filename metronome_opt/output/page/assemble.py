@@ -1,4 +1,4 @@
-"""Scripts, styles, data and markup joined to one file that asks no network for anything."""
+"""Scripts, styles, data and markup in one file that needs no network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from metronome_opt.output.tables import CUSHION_LEGEND
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import comparable_part
 
-# In the order of their imports: each uses only what stands above it.
+# In the order of their imports: a module uses only those above it.
 MODULES = (
     "rational",
     "format",
@@ -45,9 +45,9 @@ def build_page(problem: PlacedInstance, points: Sequence[Point]) -> str:
     Parameters
     ----------
     problem
-        What the schedules solve.
+        The problem that the schedules solve.
     points
-        Schedules that are known to be true of it; see `find_problem`.
+        Verified schedules; see `find_problem`.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The data of a page: the instance and the evaluations schedules, as JSON without loss.
+"""The data of a page: the instance and the verified schedules, as JSON without loss.
 
-A browser's numbers are exact up to 2**53. What the page counts with stays below; what may be
-larger, weights, say, is text.
+A browser's numbers are exact up to 2**53. Numbers that the page counts with stay below; numbers
+that may be larger, such as weights, are text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXACT = 2**53
 
 
 def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any]:
-    """Return what the page is given.
+    """Return the data of the page.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, Any
 
 
 def embed_json(data: Mapping[str, Any]) -> str:
-    """Return data as JSON that nothing in a page can take for markup."""
+    """Return data as JSON without characters that are markup."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -128,7 +128,7 @@ def _point(
     instance: Instance, point: Point, truth: Evaluation, before: Evaluation | None
 ) -> dict[str, Any]:
     schedule = point.schedule
-    # What is simulated is shown as it is stated.
+    # Simulated values are shown as stated.
     simulated = schedule.objectives.keys() - truth.objectives.keys()
     return {
         "label": point.path.name,
@@ -163,7 +163,7 @@ def _times_ms(
     network: str | None,
     stated: Mapping[str, Fraction] | None = None,
 ) -> list[float]:
-    """Return how long an iteration of each job takes, in ms, as stated or else simulated."""
+    """Return the iteration times of the jobs in ms, as stated or else simulated."""
     times = iteration_times(instance, plan, network) if stated is None else stated
     return [round(float(times[job.name]), 1) for job in instance.jobs]
 

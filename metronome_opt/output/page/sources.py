@@ -1,4 +1,4 @@
-"""Sources of a page: one schedule or a folder of them, and the problem that they solve."""
+"""Sources of a page: one schedule or a folder of schedules, and the problem that they solve."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     Returns
     -------
     tuple of Point
-        In the order of the files' names; other JSON files of a folder are passed over.
+        In the order of the files' names; other JSON files of a folder are ignored.
 
     Raises
     ------
@@ -50,22 +50,16 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     points = tuple(Point(path, read_schedule(path)) for path in files)
     if not points:
         raise InputError(
-            f"{result}: no JSON file in this folder says format {SCHEDULE_FORMAT}; "
+            f"{result}: no JSON file in this folder has format {SCHEDULE_FORMAT}; "
             "name a schedule, or a folder that metronome pareto wrote"
         )
     for point in points[1:]:
-        for field in ("places", "paths"):
+        for field in ("instance", "places", "paths"):
             if getattr(point.schedule, field) != getattr(points[0].schedule, field):
                 raise InputError(
-                    f"{point.path}: has other {field} than {points[0].path.name}; a page shows one "
-                    "placement, name one of the schedules"
+                    f"{point.path}: {field} differs from {points[0].path.name}; a page shows one "
+                    "instance and one placement: name one of the schedules"
                 )
-        if point.schedule.instance != points[0].schedule.instance:
-            raise InputError(
-                f"{point.path}: is of instance {quote(point.schedule.instance)}, but "
-                f"{points[0].path.name} of {quote(points[0].schedule.instance)}; "
-                "a page shows schedules of one instance"
-            )
     return points
 
 
@@ -73,17 +67,21 @@ def find_problem(
     points: Sequence[Point],
     given: str | Path | None = None,
 ) -> PlacedInstance:
-    """Return the problem that schedules solve, after judging all of them.
+    """Return the problem that schedules solve, after verifying all of them.
 
     Parameters
     ----------
     points
-        What `read_points` returned.
+        The result of `read_points`.
     given
-        An instance, a scenario, the name of a shipped one, or a state. If None, those are looked at
-        that have the name the schedules state: beside the schedules, in the working directory, and
-        shipped. Of those that the schedules are true of a scenario comes before an instance,
-        because it knows where tasks run.
+        An instance, a scenario, the name of a shipped one, or a state. If None, files with the name
+        that the schedules state are tried: beside the schedules, in the working directory, and
+        shipped. A scenario is preferred to an instance, because it states the nodes of tasks.
+
+    Returns
+    -------
+    PlacedInstance
+        The problem of which all schedules are true.
 
     Raises
     ------
@@ -100,14 +98,16 @@ def find_problem(
             f"{points[0].path}: no instance or scenario called {quote(name)} is shipped, beside it "
             "or in the working directory; name its file as the second argument"
         )
-    true = [problem for problem, fault in candidates if problem is not None and fault is None]
+    true = [
+        problem for problem, violation in candidates if problem is not None and violation is None
+    ]
     if not true:
         raise VerificationError(f"{candidates[0][1]}; only true schedules are shown")
     return next((problem for problem in true if problem.placed is not None), true[0])
 
 
 def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | None, str | None]:
-    """Return what schedules of one placement solve, and what is false of the first false one."""
+    """Return the problem of schedules of one placement, and the first false statement."""
     places = points[0].schedule.places
     source = read_state(path, places) if is_database(path) else read_source(path)
     problem: PlacedInstance | None = None
@@ -117,24 +117,24 @@ def _judge(points: Sequence[Point], path: str | Path) -> tuple[PlacedInstance | 
             return None, f"{point.path}: status: {status}, so there are no offsets to show"
         if problem is None:
             with error_context(path):
-                problem, faults = verify_placed(source, point.schedule)
+                problem, violations = verify_placed(source, point.schedule)
         else:
-            faults = verify_schedule(problem.instance, point.schedule)
-        if faults:
-            more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-            return problem, f"{point.path}: {faults[0]}{more}"
+            violations = verify_schedule(problem.instance, point.schedule)
+        if violations:
+            more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+            return problem, f"{point.path}: {violations[0]}{more}"
     return problem, None
 
 
 def _find_named(points: Sequence[Point]) -> list[Path]:
-    """Return the files of instances and scenarios that have the name the schedules state."""
+    """Return the files of instances and scenarios with the name that the schedules state."""
     formats, name = (INSTANCE_FORMAT, SCENARIO_FORMAT), points[0].schedule.instance
     folders = (points[0].path.parent, Path(), data_folder() / "scenarios")
     named = []
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         for path in sorted(folder.iterdir()):
             if path.suffix in _SUFFIXES and _mentions(path, *formats):
-                with suppress(InputError):  # some other file that only looks like one
+                with suppress(InputError):  # another file that only looks like one
                     document = read_document(path)
                     if document.get("format") in formats and document.get("name") == name:
                         named.append(path)
@@ -142,10 +142,10 @@ def _find_named(points: Sequence[Point]) -> list[Path]:
 
 
 def _mentions(path: Path, *formats: str) -> bool:
-    """Return whether a file has one of `formats` anywhere in it; much faster than parsing it."""
+    """Return whether a file contains one of `formats`; much faster than parsing it."""
     try:
         with path.open("rb") as stream:
             raw = stream.read(MAX_BYTES)
     except OSError:
         return False
-    return any(each.encode() in raw for each in formats)
+    return any(name.encode() in raw for name in formats)

@@ -161,7 +161,7 @@ def test_without_bytes_the_rate_is_asked_for(
     assert traffic["phases"] == [{**phase, "rate_mbps": 25000} for phase in known]
     path.write_text(kineto(MARKED))
     assert main(["profile", str(path), "--rate-mbps", "25000"]) == 2
-    assert f"{path}: tells what was sent" in capsys.readouterr().err
+    assert f"{path}: states the volumes sent" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""Drawn demand above capacity equals the unserved demand of `evaluate`."""
+
 from __future__ import annotations
 
 from fractions import Fraction

@@ -1,3 +1,5 @@
+"""Figures show demands worked out by hand, refuse wrong input, and are written whole."""
+
 from __future__ import annotations
 
 import os
@@ -92,7 +94,7 @@ def test_heatmap_shows_demand_over_capacity() -> None:
     assert boxes(after, "heatmap-overload") == [(55, 60, -0.5, 0.5)]
     title = "example: demand on 1 link; contention 2,083 weight × Mbit/s"
     assert axes.get_title("left") == title
-    assert "1 unused link left out" in axes.get_xlabel()
+    assert "1 unused link not shown" in axes.get_xlabel()
     assert rows(axes) == ["node-0"]
 
 
@@ -111,7 +113,7 @@ def test_equal_links_are_one_row() -> None:
         ),
     )
     axes = plot_heatmap(case, {"a": 0, "b": 0})
-    assert rows(axes) == ["quiet", "n0 and 2 alike", "wide"]
+    assert rows(axes) == ["quiet", "n0 and 2 equal", "wide"]
     # For half of the time 20 of 40 are late on each n, 10 of 40 on the wide one: 3 * 10 + 5.
     assert axes.get_title("left") == "alike: demand on 5 links; contention 35 weight × Mbit/s"
 

@@ -1,3 +1,5 @@
+"""The figure of a front shows its points, steps and further schedules."""
+
 from __future__ import annotations
 
 from fractions import Fraction

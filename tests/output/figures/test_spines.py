@@ -1,4 +1,4 @@
-"""The figure of uplinks by spine."""
+"""The figure of uplinks has a row for each spine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on a phone, in the dark, by keyboard, with hostile names, and large."""
+"""A page is usable on a phone, in the dark, by keyboard, with hostile names, and if large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs rotated in a real browser: every number that the page shows is exact."""
+"""Every number of a page is exact while jobs are rotated in a browser."""
 
 from __future__ import annotations
 
