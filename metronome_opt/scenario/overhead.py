@@ -25,7 +25,7 @@ class Overhead(NamedTuple):
     cost
         The score of the node before it is normalised; lower is better.
     satisfied, violated
-        How many cost as much as they may at most, and more; one whose cost is not known is neither.
+        Number of dependencies within their cost limit, and beyond it; without unknown costs.
     """
 
     cost: int
@@ -65,9 +65,9 @@ def overhead(cluster: Cluster, node: str, others: Iterable[tuple[str, int]]) -> 
 
 
 def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
-    """Return whether no pod of a ring on some nodes is rejected, in whatever order they come.
+    """Return whether no pod of a ring on some nodes is rejected, in any order of arrival.
 
-    Each depends on the next one alone. Nothing is asked where any cost is tolerated or none known.
+    A pod depends on the next one only. All nodes pass where any cost is tolerated or none is known.
     """
     if most == ANY_COST or not cluster.zone_costs:
         return True

@@ -55,7 +55,7 @@ def spread(scenario: Scenario) -> Scenario:
 def place_tasks(
     free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
 ) -> list[tuple[str, ...] | None]:
-    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+    """Return the nodes of jobs, given their tasks and GPUs per task; None for one without room.
 
     Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
     of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
