@@ -99,11 +99,17 @@ class Iteration:
         return max((float(burst.rate) for burst in self.bursts), default=0.0)
 
     @cached_property
+    def segments(self) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """Its pauses in ms, volumes in Mbit/s * ms, and rates in Mbit/s, as floats."""
+        volumes = (float(1000 * burst.volume) for burst in self.bursts)
+        rates = (float(burst.rate) for burst in self.bursts)
+        return tuple(map(float, self.pauses)), tuple(volumes), tuple(rates)
+
+    @cached_property
     def key(self) -> tuple[float, ...]:
         """Its numbers as floats, which are quick to compare."""
-        volumes = (burst.volume for burst in self.bursts)
-        numbers = (*self.pauses, *volumes, *(burst.rate for burst in self.bursts))
-        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
+        pauses, volumes, rates = self.segments
+        return (*pauses, *volumes, *rates, -1.0 if self.jitter is None else self.jitter)
 
     def slowed_to(self, rate: Fraction | None) -> Iteration:
         """Return the iteration with no burst faster than `rate`; None for no limit."""

@@ -26,7 +26,6 @@ from metronome_opt.scenario.workload import (
     Workload,
     file_of,
     find_files,
-    find_workloads,
     read_workload,
 )
 
@@ -52,7 +51,10 @@ class Sources:
     def __init__(
         self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
     ) -> None:
-        self._workloads, self._own = find_workloads(workloads), find_files("measured", measured)
+        self._workloads, self._own = (
+            find_files("workloads", workloads),
+            find_files("measured", measured),
+        )
         self._gpu = gpu.name if gpu else None
         self._read_workload, self._read_measured = cache(read_workload), cache(read_measured)
 

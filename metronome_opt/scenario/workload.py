@@ -212,22 +212,17 @@ def data_folder() -> Path:
     raise InputError(f"{package / 'models'}: the shipped workloads are missing; install again")
 
 
-def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
-    """Return the files of all known workloads by name in lower case.
-
-    A workload of one's own folder takes precedence over a shipped one of this name.
-    """
-    return find_files("workloads", folder)
-
-
 @cache  # each scenario asks for their names
 def published_files() -> Mapping[str, Path]:
     """Return the files of published iterations by name."""
-    return find_files("published", None)
+    return find_files("published")
 
 
-def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
-    """Return the files of a folder of the shipped data, and of one's own, by name in lower case."""
+def find_files(kind: str, folder: str | Path | None = None) -> Mapping[str, Path]:
+    """Return the files of a folder of the shipped data, and of one's own, by name in lower case.
+
+    A file of one's own takes precedence over a shipped one of its name.
+    """
     folders = [data_folder() / kind]
     if folder is not None:
         if not Path(folder).is_dir():
