@@ -38,7 +38,7 @@ Source: TypeAlias = Workload | MeasuredStep | Traffic | TrainingStep
 
 
 class Sources:
-    """Workloads and measured steps by name; each file is read once.
+    """Workloads and measured steps by name; a file is read once.
 
     Parameters
     ----------
@@ -51,10 +51,8 @@ class Sources:
     def __init__(
         self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
     ) -> None:
-        self._workloads, self._own = (
-            find_files("workloads", workloads),
-            find_files("measured", measured),
-        )
+        self._workloads = find_files("workloads", workloads)
+        self._own = find_files("measured", measured)
         self._gpu = gpu.name if gpu else None
         self._read_workload, self._read_measured = cache(read_workload), cache(read_measured)
 
