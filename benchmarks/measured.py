@@ -24,7 +24,7 @@ from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.placed_instance import PlacedInstance
-from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, find_files, read_workload
 
 SCENARIO = "paper-24-measured"
 TABLE = Path(__file__).with_suffix(".csv")
@@ -68,7 +68,7 @@ def _computed(scenario: Scenario, folder: Path) -> Scenario:
     """Return a scenario whose traffic is computed for the cluster's GPU."""
     jobs = list(_by_model(scenario))
     for _, step in jobs:
-        workload = _as_measured(read_workload(find_workloads()[step.model.lower()]), step)
+        workload = _as_measured(read_workload(find_files("workloads")[step.model.lower()]), step)
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     changes = {
         "name": f"{scenario.name}, computed",

@@ -15,7 +15,7 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import UniformCluster
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.job_spec import JobSpec
-from metronome_opt.scenario.workload import Workload, find_workloads, read_workload
+from metronome_opt.scenario.workload import Workload, find_files, read_workload
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulation.generators.jobs import take_fragment
 
@@ -145,7 +145,7 @@ def _batch(
 
 @cache
 def _workload(model: str) -> Workload:
-    return read_workload(find_workloads()[model.lower()])
+    return read_workload(find_files("workloads")[model.lower()])
 
 
 _SETTINGS = [

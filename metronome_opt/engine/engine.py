@@ -372,15 +372,15 @@ class Engine:
         capacities = self._state.links["capacity"]
         shares = (capacities[self._index[link]] / flows for link, flows in links.items())
         limit = min(shares, default=math.inf)
-        volumes = [float(1000 * burst.volume) for burst in pattern.bursts]
+        pauses, volumes, rates = pattern.segments
         sent = list(accumulate(volumes, initial=0.0))
-        for segment, compute in enumerate(pattern.pauses):
+        for segment, pause in enumerate(pauses):
             row = self._state.segments[first + segment]
-            row["compute"] = float(compute)
+            row["compute"] = pause
             row["before"] = sent[segment]
             if segment < len(volumes):
                 row["volume"] = volumes[segment]
-                row["rate"] = min(float(pattern.bursts[segment].rate), limit)
+                row["rate"] = min(rates[segment], limit)
 
     def _set_disturbances(self, conditions: Conditions, seed: int) -> None:
         """Seed every job separately, so that its random numbers do not depend on other jobs."""

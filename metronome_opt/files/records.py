@@ -164,6 +164,12 @@ def read_document_as(path: str | Path, make: Callable[[dict[str, Any]], T]) -> T
         return make(document)
 
 
+def read_record(cls: type[R], path: str | Path) -> R:
+    """Read a record from a JSON or YAML file; errors name the file, the location and the value."""
+    tag = cls.model_fields["format"].default
+    return read_document_as(path, lambda document: parse_record(cls, document, tag))
+
+
 def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:
     """Return the faults of a validation in lines: location, fault and value.
 

@@ -40,8 +40,8 @@ def build_problem(
     Parameters
     ----------
     places
-        The nodes of the tasks of each job of a scenario, other jobs are left out; None for a
-        schedule or a suite that states none, whose jobs are spread.
+        The nodes of the tasks of each job of a scenario, without which a job is dropped; None for
+        a schedule or a suite that states none, whose jobs are spread.
     paths
         The spines of flows, where they were chosen.
     """

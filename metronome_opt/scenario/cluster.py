@@ -39,9 +39,9 @@ Routing = Annotated[
 HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
 
 Paths = tuple[tuple[int, ...], ...]
-"""Of each task: the spines by which what it sends leaves its rack, one for each of its interfaces.
+"""The spines by which the traffic of each task leaves its rack, one for each of its interfaces.
 
-None of a task that sends nothing out of its rack.
+There are none for a task that sends nothing out of its rack.
 """
 
 ANY_COST = 10_000  # the largest network cost that AppGroups may tolerate
@@ -82,7 +82,7 @@ class Cluster(Record):
     Parameters
     ----------
     topology
-        Tells it from the short form of a cluster whose nodes are all alike.
+        Tells it from the short form of a cluster whose nodes are all equal.
     nodes, racks, links
         The tree. A node in no rack has nothing but its interface between it and the others.
     zone_costs
@@ -92,13 +92,13 @@ class Cluster(Record):
     background
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
     traffic_classes
-        How many traffic classes the network serves in strict order, from 1 (none) to 8.
+        Number of traffic classes that the network serves in strict order, from 1 (none) to 8.
     routing
         How flows between racks find their spine, where there are several: by a hash (``ecmp``),
         evenly over all of them packet by packet (``spray``), or as ``chosen`` by an allocation,
         those that no schedule states by their hash.
     hash_seed
-        Of the hash, as switches have one.
+        Seed of the hash, as switches have one.
     network
         How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
         those that it was fitted to), by priority ``weighted`` or ``strict``.
@@ -122,7 +122,7 @@ class Cluster(Record):
             self.__dict__ |= add_downlinks(self.racks, self.links)  # it is not in use yet
         for field in ("nodes", "racks", "links"):
             check_unique(field, [each.name for each in getattr(self, field)])
-        _check_ways(self)
+        _check_links(self)
         _check_racks(self)
         _check_tiers(self)
         _check_regions(self)
@@ -156,7 +156,7 @@ class Cluster(Record):
 
     @cached_property
     def spines(self) -> int:
-        """How many spines flows between racks choose from; 1 where they have no choice."""
+        """Number of spines that flows between racks choose from; 1 where they have no choice."""
         return max([1, *map(len, self.uplinks.values())])
 
     @cached_property
@@ -171,7 +171,7 @@ class Cluster(Record):
 
     @cached_property
     def capacities(self) -> Mapping[str, int]:
-        """Mbit/s per link that others leave, in the order of the links."""
+        """Mbit/s per link besides background traffic, in the order of the links."""
         return {
             link.name: _left(link.capacity, self.background.get(link.name)) for link in self.links
         }
@@ -206,9 +206,9 @@ class Cluster(Record):
     def next_rails(
         self, nodes: Sequence[str], gpus: int, taken: Counter[str]
     ) -> list[tuple[str, ...]]:
-        """Return the interfaces next to the GPUs that tasks get, if each gets the next ones there.
+        """Return the interfaces next to the GPUs of tasks, if tasks get the next GPUs of nodes.
 
-        Which ones they really get is known only when they run. What they get is added to `taken`.
+        Which GPUs it really gets is known only when it runs. The GPUs are added to `taken`.
         """
         rails = []
         for node in nodes:
@@ -228,20 +228,20 @@ class Cluster(Record):
 
     @property
     def inside_mbps(self) -> int:
-        """The same, as assumed where it is not known."""
+        """What one GPU sends to the others of its node, as assumed where it is not known."""
         return self.link_mbps or round(1000 * ASSUMED.gbps)
 
     def steer(self, job: str, paths: Paths | None = None) -> Paths | str | None:
         """Return the `paths` of `compute_placement` for a job.
 
-        Paths that were chosen, where they can be; a text whose hashes do; or None for all spines.
+        Chosen paths, where they can be chosen; a text to hash; or None for all spines.
         """
         if self.spines == 1 or self.routing == "spray":
             return None
         return paths if paths and self.routing == "chosen" else f"{self.hash_seed}/{job}"
 
     def check_spines(self, paths: Paths) -> None:
-        """Refuse spines that are not there."""
+        """Refuse unknown spines."""
         for task, its in enumerate(paths):
             for spine in its:
                 if not 0 <= spine < self.spines:
@@ -258,17 +258,17 @@ class Cluster(Record):
 
     @cached_property
     def depth(self) -> int:
-        """How many tiers of racks there are, at least one."""
+        """Number of tiers of racks, at least one."""
         return max(1, *map(len, self.uplink_paths.values()))
 
     @cached_property
     def order(self) -> Mapping[str, int]:
-        """The place of each link in the order of the links."""
+        """The index of each link."""
         return {link.name: index for index, link in enumerate(self.links)}
 
 
 def check_background(background: Mapping[str, str], capacities: Mapping[str, int]) -> None:
-    """Refuse traffic of others on links that are not there, or that leaves nothing of one."""
+    """Refuse background traffic on unknown links, or that leaves nothing of one."""
     for link, taken in background.items():
         where = format_path(["background", link])
         if link not in capacities:
@@ -278,27 +278,27 @@ def check_background(background: Mapping[str, str], capacities: Mapping[str, int
 
 
 def _left(capacity: int, taken: str | None) -> int:
-    """Return what others leave of a link, in whole Mbit/s, rounded down."""
+    """Return the bandwidth besides background traffic of a link, in whole Mbit/s, rounded down."""
     match = _TAKEN.fullmatch(taken or "0%")
     assert match is not None  # noqa: S101 (checked when it was read)
     share = Fraction(capacity, 100) if match[2] == "%" else _UNITS[match[2]]
     return math.floor(capacity - Fraction(match[1]) * share)
 
 
-def _check_ways(fabric: Cluster) -> None:
-    """Refuse interfaces and uplinks that are not links, and links that are not one of them each."""
+def _check_links(cluster: Cluster) -> None:
+    """Refuse interfaces and uplinks that are not links, and links that are neither or both."""
     ways = [
         (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
-        for i, node in enumerate(fabric.nodes)
+        for i, node in enumerate(cluster.nodes)
         for number, rail in enumerate(node.rails)
     ]
     ways += [
         (f"racks[{i}].{field}" + (f"s[{number}]" if len(its) > 1 else ""), link)
-        for i, rack in enumerate(fabric.racks)
+        for i, rack in enumerate(cluster.racks)
         for field, its in (("uplink", rack.ups), ("downlink", rack.downlinks or ()))
         for number, link in enumerate(its)
     ]
-    known = {link.name for link in fabric.links}
+    known = {link.name for link in cluster.links}
     user: dict[str, str] = {}
     for where, link in ways:
         if link not in known:
@@ -306,7 +306,7 @@ def _check_ways(fabric: Cluster) -> None:
         if link in user:
             refuse(where, f"{quote(link)} is also {user[link]}; each link has one place")
         user[link] = where
-    for index, each in enumerate(fabric.links):
+    for index, each in enumerate(cluster.links):
         if each.name not in user:
             refuse(
                 f"links[{index}].name",
@@ -314,26 +314,26 @@ def _check_ways(fabric: Cluster) -> None:
             )
 
 
-def _check_racks(fabric: Cluster) -> None:
-    """Refuse racks that are not there, or hold nothing."""
-    known = {rack.name for rack in fabric.racks}
-    used = {*(node.rack for node in fabric.nodes), *(rack.within for rack in fabric.racks)}
-    for index, node in enumerate(fabric.nodes):
+def _check_racks(cluster: Cluster) -> None:
+    """Refuse unknown racks, and racks that hold nothing."""
+    known = {rack.name for rack in cluster.racks}
+    used = {*(node.rack for node in cluster.nodes), *(rack.within for rack in cluster.racks)}
+    for index, node in enumerate(cluster.nodes):
         if node.rack is not None and node.rack not in known:
             refuse(f"nodes[{index}].rack", f"there is no rack {quote(node.rack)}")
-    for index, rack in enumerate(fabric.racks):
+    for index, rack in enumerate(cluster.racks):
         if rack.name not in used:
             refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
 
 
-def _check_tiers(fabric: Cluster) -> None:
-    """Refuse racks in racks that are not there, in themselves, or in too many others."""
-    within = {rack.name: rack.within for rack in fabric.racks}
-    for index, rack in enumerate(fabric.racks):
+def _check_tiers(cluster: Cluster) -> None:
+    """Refuse racks in unknown racks, in themselves, or in too many others."""
+    within = {rack.name: rack.within for rack in cluster.racks}
+    for index, rack in enumerate(cluster.racks):
         if rack.within is not None and rack.within not in within:
             refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
-    for index, rack in enumerate(fabric.racks):
-        way = fabric.uplink_paths[rack.name]
+    for index, rack in enumerate(cluster.racks):
+        way = cluster.uplink_paths[rack.name]
         above = within[way[-1]]
         if above is not None:
             many = f"has more than {MAX_TIERS - 1} others above it"
@@ -341,24 +341,25 @@ def _check_tiers(fabric: Cluster) -> None:
             refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}; leave one out")
 
 
-def _check_regions(fabric: Cluster) -> None:
+def _check_regions(cluster: Cluster) -> None:
     """Refuse racks in two regions, unless they are above all racks of nodes."""
     first: dict[str, int] = {}
-    homes = {node.rack for node in fabric.nodes}
-    tops = set.intersection(*({*fabric.uplink_paths[rack]} for rack in homes)) - homes
-    for index, node in enumerate(fabric.nodes):
-        for rack in fabric.uplink_paths[node.rack] if node.region is not None else ():
+    homes = {node.rack for node in cluster.nodes}
+    tops = set.intersection(*({*cluster.uplink_paths[rack]} for rack in homes)) - homes
+    for index, node in enumerate(cluster.nodes):
+        for rack in cluster.uplink_paths[node.rack] if node.region is not None else ():
             other = first.setdefault(rack, index)
-            if fabric.nodes[other].region != node.region and rack not in tops:
+            if cluster.nodes[other].region != node.region and rack not in tops:
                 refuse(
                     f"nodes[{index}].region",
                     f"{quote(node.region)}: rack {quote(rack)} is in "
-                    f"{quote(fabric.nodes[other].region)} by nodes[{other}]; a rack has one region",
+                    f"{quote(cluster.nodes[other].region)} by nodes[{other}]; a rack has one "
+                    "region",
                 )
 
 
 def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:
-    """Refuse costs of racks that are not there, of one rack to itself, and those given twice."""
+    """Refuse costs of unknown racks, of one rack to itself, and costs given twice."""
     first: dict[tuple[str, str], int] = {}
     for index, way in enumerate(costs):
         same = first.setdefault((way.origin, way.destination), index)

@@ -21,7 +21,7 @@ from metronome_opt.files.records import (
     Record,
     explain,
     parse_record,
-    read_document_as,
+    read_record,
     refuse,
 )
 from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Link, Network, TrafficClasses
@@ -61,22 +61,22 @@ _Ratio = Annotated[Rational, BeforeValidator(_ratio, json_schema_input_type=floa
 
 
 class UniformCluster(Record):
-    """A cluster whose nodes are all alike, as files write it; `listed` is the cluster.
+    """A cluster whose nodes are all equal, as files write it; `listed` is the cluster.
 
     Parameters
     ----------
     topology
         ``single-switch``, or ``leaf-spine`` with `racks` and `oversubscription`.
     nodes, gpus
-        How many nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs of each.
+        Number of nodes (``node-00``, ``node-01`` and so on, rack by rack), and GPUs per node.
     nic_gbps, nic_mbps
         The interface of a node; exactly one of them is given.
     racks
-        How many, of equal size.
+        Number of racks, of equal size.
     oversubscription
         What the nodes of a rack can send together over what its uplinks carry.
     spines
-        How many; the uplinks of a rack are one link to each. With 1 they are balanced perfectly.
+        Number of spines, to each of which a rack has a link. With 1 uplinks are balanced perfectly.
     routing, hash_seed
         As in `Cluster`, for several spines.
     gpu
@@ -145,7 +145,7 @@ class UniformCluster(Record):
 
     @property
     def listed(self) -> Cluster:
-        """The same cluster with its machines one by one.
+        """The cluster with its nodes one by one.
 
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
         """
@@ -197,7 +197,7 @@ class UniformCluster(Record):
 
 
 def _in_full(value: Any) -> Any:
-    """Read a cluster by its topology, so that faults are those of that form; return it listed."""
+    """Read a cluster by its topology, so that errors fit its form; return it listed."""
     if isinstance(value, (UniformCluster, Cluster)):
         written = value
     else:
@@ -212,11 +212,11 @@ def _in_full(value: Any) -> Any:
 FullCluster = Annotated[
     Cluster, BeforeValidator(_in_full, json_schema_input_type=UniformCluster | Cluster)
 ]
-"""A cluster with its machines one by one, whatever form a file writes."""
+"""A cluster with its nodes one by one, whatever form a file writes."""
 
 
 def room_of(gpus: int) -> Resources:
-    """Return what a node with so many GPUs has, where nothing else says it."""
+    """Return the assumed resources of a node with a number of GPUs."""
     cores, memory = _CPU_PER_GPU * gpus, _MEMORY_PER_GPU * gpus
     return Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
 
@@ -237,9 +237,9 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
     Parameters
     ----------
     name
-        Of the cluster.
+        Name of the cluster.
     slot_ms, hyperperiod
-        Length of a slot, and the hyperperiod in slots; left out, one with many divisors.
+        Length of a slot, and the hyperperiod in slots; if omitted, one with many divisors.
     nodes, racks, links, zone_costs, gpu, background, traffic_classes, network
         As in `Cluster`.
     """
@@ -297,4 +297,4 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
 def read_cluster(path: str | Path) -> ClusterSpec:
     """Read a cluster from a JSON or YAML file; errors name the file, the place and the value."""
-    return read_document_as(path, ClusterSpec.from_dict)
+    return read_record(ClusterSpec, path)

@@ -24,7 +24,7 @@ _MEMBERS = 2  # GPUs of a collective, at least
 _BY_GPU = ("all-to-all", "point-to-point")
 
 AllReduce = Literal["ring", "tree", "tasks"]
-"""How workers all-reduce: in a ring, in trees over nodes, or each with a flow of its own."""
+"""How tasks all-reduce: in a ring, in trees over nodes, or with a flow for each task."""
 
 Algorithm = Literal["ring", "tree", "tasks", "all-to-all"]
 """How the collectives of a job cross the network."""
@@ -33,7 +33,7 @@ Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "poin
 """Kind of a collective."""
 
 Collective = Kind | Literal["stated"]
-"""The same, or stated: it is only known what a worker sends over the network."""
+"""Kind of a collective, or stated: only the traffic of a worker over the network is known."""
 
 
 def sent(kind: Collective, size: Fraction, group: int) -> Fraction:
@@ -53,7 +53,7 @@ class Transfer(Record):
     Parameters
     ----------
     kind
-        Of the collective.
+        Kind of the collective.
     mbit
         Size of its buffer, in Mbit.
     ready_ms
@@ -90,7 +90,7 @@ class Transfer(Record):
         return self
 
     def is_beside(self, other: Transfer) -> bool:
-        """Return whether it is one burst with another one: all GPUs begin both at once."""
+        """Return whether it forms one burst with another one: all GPUs begin both at once."""
         pair = self, other
         return (
             (self.ready_ms, self.needed_ms) == (other.ready_ms, other.needed_ms)
@@ -100,7 +100,7 @@ class Transfer(Record):
 
 
 class Transport(NamedTuple):
-    """What the place of a job means for its collectives.
+    """How the placement of a job carries its collectives.
 
     Attributes
     ----------
@@ -114,11 +114,11 @@ class Transport(NamedTuple):
         The fastest that one flow may be if the job has the network to itself, in Mbit/s; bursts are
         sent at the whole number below.
     flows
-        Into how many flows the traffic of a worker is divided.
+        Number of flows into which the traffic of a worker is divided.
     pairs
-        Of an all-to-all: the pairs of GPUs whose traffic is one flow.
+        Pairs of GPUs whose traffic is one flow of an all-to-all.
     rings
-        Of an all-to-all: the part of a ring's traffic that one flow has to carry.
+        The part of a ring's traffic that one flow of an all-to-all carries.
     gpus_per_worker
         GPUs of a worker.
     """
@@ -174,7 +174,7 @@ class TrainingStep(Record):
     transfers
         Its collectives.
     is_fine
-        As of `Iteration`.
+        As in `Iteration`.
     """
 
     compute_ms: Annotated[Exact, Field(ge=0)]

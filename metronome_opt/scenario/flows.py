@@ -33,15 +33,15 @@ class Placement:
     nodes
         One per task, in the order of their ranks.
     routes
-        The links that each task crosses, one as often as it puts a flow there.
+        The links that each task crosses, repeated for each of its flows.
     links
         Number of flows on each link, in the order of the cluster's links.
     transport
-        What the place means for collectives.
+        How the placement carries collectives.
     bottleneck
         The link that limits the rate of a flow; None if the job crosses none.
     spans
-        How many switches of each tier the job spans, from the top; the racks of its nodes last.
+        Number of switches of each tier that the job spans, from the top; racks of nodes last.
     task_gpus
         GPUs of a task.
     paths
@@ -64,7 +64,7 @@ class Placement:
 
     @property
     def racks(self) -> int:
-        """How many racks have nodes of the job."""
+        """Number of racks with nodes of the job."""
         return self.spans[-1]
 
     @property
@@ -117,8 +117,8 @@ def compute_placement(
     task_gpus
         GPUs of a task.
     paths
-        Of several spines: those that flows cross; or a text whose hash with the two tasks of a flow
-        and its interface decides, alike in both directions; or None for all of them evenly.
+        The spines, of several, that flows cross; or a text whose hash with the two tasks of a flow
+        and its interface decides, equally in both directions; or None for all of them evenly.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def _between_all(
     for node, tasks in on_node.items():
         for rack in cluster.uplink_paths[cluster.nodes_by_name[node].rack]:
             below[rack] += tasks
-    # Of a task: how many are beyond each of its links, times a number that rails divide.
+    # The tasks beyond each link of a task, times a number that rails divide.
     parts = math.lcm(cluster.spines, *map(len, near))
     beyond: list[dict[str, int]] = []
     for node, its in zip(nodes, near, strict=True):

@@ -51,8 +51,8 @@ class Iteration:
     rest
         Time without traffic after the last burst, in ms; that of a model ends with its last burst.
     is_fine
-        True if bursts may be shorter than slots and many, as those of buckets are, so that to round
-        each of them up would make the iteration longer than it is.
+        True if bursts may be many and shorter than slots, as the bursts of buckets are, so that
+        rounding every burst up would lengthen the iteration.
     jitter
         Standard deviation of a computing time, as a share of it; None where unknown.
     """
@@ -64,7 +64,7 @@ class Iteration:
 
     @classmethod
     def of_job(cls, job: Job, slot_ms: int) -> Iteration:
-        """Return the iteration of a job of an instance: whatever is no burst is computing."""
+        """Return the iteration of a job of an instance: time without a burst is computing."""
         bursts, end = [], 0
         for phase in sorted(job.phases, key=lambda phase: phase.start):
             volume = Fraction(phase.length * phase.rate * slot_ms, 1000)
@@ -99,11 +99,17 @@ class Iteration:
         return max((float(burst.rate) for burst in self.bursts), default=0.0)
 
     @cached_property
+    def segments(self) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+        """Its pauses in ms, volumes in Mbit/s * ms, and rates in Mbit/s, as floats."""
+        volumes = (float(1000 * burst.volume) for burst in self.bursts)
+        rates = (float(burst.rate) for burst in self.bursts)
+        return tuple(map(float, self.pauses)), tuple(volumes), tuple(rates)
+
+    @cached_property
     def key(self) -> tuple[float, ...]:
         """Its numbers as floats, which are quick to compare."""
-        volumes = (burst.volume for burst in self.bursts)
-        numbers = (*self.pauses, *volumes, *(burst.rate for burst in self.bursts))
-        return (*map(float, numbers), -1.0 if self.jitter is None else self.jitter)
+        pauses, volumes, rates = self.segments
+        return (*pauses, *volumes, *rates, -1.0 if self.jitter is None else self.jitter)
 
     def slowed_to(self, rate: Fraction | None) -> Iteration:
         """Return the iteration with no burst faster than `rate`; None for no limit."""
@@ -144,7 +150,7 @@ class Iteration:
     def to_slots_inside(self, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
         """Round the iteration of a job on one node, where bursts need no slots of their own.
 
-        As a whole it goes to the nearest slot; its bursts are taken together at its end.
+        Its length is rounded to the nearest slot; its bursts become one at its end.
         """
         slots = max(1, _nearest(self.duration, slot_ms))
         sending = self.duration - self.rest - sum(burst.after for burst in self.bursts)
@@ -153,7 +159,7 @@ class Iteration:
         return (Phase(start=slots - length, length=length, rate=rate),), slots
 
     def _pause(self, pause: Fraction, slot: int, exact: Fraction, slot_ms: int) -> int:
-        """Return the slots of a pause that begins at a slot and exactly at so many ms."""
+        """Return the slots of a pause that begins at `slot`, and exactly at `exact` ms."""
         ahead = max(slot - exact / slot_ms - _MAX_AHEAD, Fraction(0))
         return max(0, _nearest(pause - (ahead * slot_ms if self.is_fine else 0), slot_ms))
 

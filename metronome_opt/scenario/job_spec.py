@@ -62,7 +62,7 @@ _Placement = Annotated[
 def _traffic(value: Any) -> Any:
     """Read traffic; refuse the name of a pattern that no scenario has put its traffic in place of.
 
-    What is stated is read here, so that what is wrong in it is named as of that.
+    Stated traffic is read here, so that errors name its fields.
     """
     if value is None or value == COMPUTED:
         return None
@@ -83,7 +83,7 @@ _Traffic = Annotated[
 
 
 class JobSpec(Record):
-    """A training job as files describe it: its tasks, what each needs, and what it trains.
+    """A training job as files describe it: its tasks, their resources, and its model or traffic.
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ class JobSpec(Record):
     rate_gbps, rate_mbps
         The fastest that one worker sends; left out, what its traffic says or its links leave it.
     workers
-        How many tasks; of a job by model with at least two GPUs together.
+        Number of tasks; a job by model needs at least two GPUs together.
     each
-        What one worker needs.
+        The resources of one worker.
     allreduce
         How its workers all-reduce: ``ring``, in order of rank, which NCCL takes for large buffers;
         ``tree``, trees over nodes, which it takes for small ones and on two nodes; ``tasks``, each
@@ -109,7 +109,7 @@ class JobSpec(Record):
     priority
         Weight, larger is more important.
     max_network_cost
-        The largest network cost from a worker to the next one that it tolerates; left out, any.
+        The largest network cost from a worker to the next one that it tolerates; any if omitted.
     nodes
         The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
         and other commands take the nearest.

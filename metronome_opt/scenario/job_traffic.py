@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from functools import cache, cached_property, partial
+from typing import TypeAlias
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.problem.instance import Phase
@@ -28,7 +26,6 @@ from metronome_opt.scenario.workload import (
     Workload,
     file_of,
     find_files,
-    find_workloads,
     read_workload,
 )
 
@@ -39,11 +36,9 @@ _PIPELINES = ("hybrid-parallel", "pipeline-parallel")
 Source: TypeAlias = Workload | MeasuredStep | Traffic | TrainingStep
 """The source of the traffic of a job."""
 
-S = TypeVar("S")
-
 
 class Sources:
-    """Workloads and measured steps by name; each file is read once.
+    """Workloads and measured steps by name; a file is read once.
 
     Parameters
     ----------
@@ -56,9 +51,10 @@ class Sources:
     def __init__(
         self, workloads: str | None = None, measured: str | None = None, gpu: Gpu | None = None
     ) -> None:
-        self._workloads, self._own = find_workloads(workloads), find_files("measured", measured)
+        self._workloads = find_files("workloads", workloads)
+        self._own = find_files("measured", measured)
         self._gpu = gpu.name if gpu else None
-        self._read: dict[Path, Any] = {}
+        self._read_workload, self._read_measured = cache(read_workload), cache(read_measured)
 
     def of(self, job: JobSpec, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
@@ -67,18 +63,13 @@ class Sources:
             return job.stated or self.workload(model, where)
         if job.traffic in MEASURED:
             path = find_step(model, job.traffic, self._gpu, self._own, where)
-            return self._once(path, read_measured)
+            return self._read_measured(path)
         with error_context(where):
             return read_published(job.traffic).traffic(model, job.gpus, job.batch)
 
     def workload(self, model: str, where: str = "model") -> Workload:
         """Return a workload, whatever the case of its name."""
-        return self._once(file_of(model, self._workloads, where, "workload"), read_workload)
-
-    def _once(self, path: Path, read: Callable[[Path], S]) -> S:
-        if path not in self._read:
-            self._read[path] = read(path)
-        return cast("S", self._read[path])
+        return self._read_workload(file_of(model, self._workloads, where, "workload"))
 
 
 class JobTraffic:
@@ -95,14 +86,17 @@ class JobTraffic:
     ----------
     algorithm, step
         How its collectives cross the network, and its iteration wherever it runs.
+    at
+        Function that returns its iteration at a place; where rates are stated, as stated.
     """
 
     def __init__(self, job: JobSpec, source: Source, cluster: Cluster) -> None:
         self.job, self.source, self._cluster = job, source, cluster
         self.step = _step(job, source, cluster.gpu)
         self.algorithm = _algorithm(job, self.step)
-        self._at: dict[Transport, Iteration] = {}
-        self._in_slots: dict[tuple[Transport, int], tuple[tuple[Phase, ...], int]] = {}
+        self.at = cache(self.step.at)
+        self._in_slots = cache(partial(in_slots, self.step))
+        self._best_ms: dict[tuple[int, int | None], list[Fraction]] = {}
 
     @property
     def title(self) -> str:
@@ -122,12 +116,6 @@ class JobTraffic:
             return self.job.jitter
         return self.source.jitter
 
-    def at(self, transport: Transport) -> Iteration:
-        """Return its iteration at a place; where rates are stated, as stated."""
-        if transport not in self._at:
-            self._at[transport] = self.step.at(transport)
-        return self._at[transport]
-
     def isolated(self, transport: Transport) -> Iteration:
         """Return its iteration at a place where it has the network to itself."""
         exact = replace(self.at(transport), jitter=self.jitter)
@@ -135,10 +123,7 @@ class JobTraffic:
 
     def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
         """Return its bursts in slots at a place, and the slots of the iteration."""
-        key = transport, slot_ms
-        if key not in self._in_slots:
-            self._in_slots[key] = in_slots(self.step, transport, slot_ms)
-        return self._in_slots[key]
+        return self._in_slots(transport, slot_ms)
 
     def period(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> int:
         """Return its period at a place; if it is too long, the error names the field to change."""
@@ -162,9 +147,9 @@ class JobTraffic:
 
     @cached_property
     def transports(self) -> tuple[Transport, ...]:
-        """What the places mean for it that it could have in the empty cluster; none: no room.
+        """Its transports at the candidate placements in the empty cluster; none if it does not fit.
 
-        Nodes that the job names are one of them, where there is one path.
+        The nodes that the job names are a candidate, too, where there is one path.
         """
         job, cluster = self.job, self._cluster
         places = empty_cluster(cluster).transports(job.workers, job.each, self.algorithm)
@@ -183,8 +168,14 @@ class JobTraffic:
 
     def best_ms(self, own: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
         """Return its shortest iteration in slots, in the empty cluster or at a place of its own."""
-        times = [self.isolated_ms(own, slot_ms, hyperperiod), *self._best_ms(slot_ms, hyperperiod)]
-        return min(times)
+        key = slot_ms, hyperperiod
+        if key not in self._best_ms:
+            times = []
+            for place in self.transports:
+                with suppress(InputError):  # longer than the hyperperiod
+                    times.append(self.isolated_ms(place, slot_ms, hyperperiod))
+            self._best_ms[key] = sorted(times)[:1]
+        return min([self.isolated_ms(own, slot_ms, hyperperiod), *self._best_ms[key]])
 
     def isolated_ms(self, place: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
         """Return its iteration in slots with no burst faster than its links allow; pauses stay."""
@@ -193,14 +184,6 @@ class JobTraffic:
             for phase in self.in_slots(place, slot_ms)[0]:
                 period += phase.length * max(Fraction(0), phase.rate / place.rate - 1)
         return period * slot_ms
-
-    @cache  # noqa: B019 (as long as the job)
-    def _best_ms(self, slot_ms: int, hyperperiod: int | None) -> Sequence[Fraction]:
-        times = []
-        for place in self.transports:
-            with suppress(InputError):  # longer than the hyperperiod
-                times.append(self.isolated_ms(place, slot_ms, hyperperiod))
-        return [min(times)] if times else []
 
 
 def _algorithm(job: JobSpec, step: TrainingStep) -> Algorithm:

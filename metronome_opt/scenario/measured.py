@@ -26,8 +26,7 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    parse_record,
-    read_document_as,
+    read_record,
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
@@ -68,9 +67,9 @@ class Device(Record):
     Parameters
     ----------
     threads
-        Of a CPU; None where it does not matter.
+        Threads of a CPU; None where they do not matter.
     driver
-        Of a GPU; None where there is none.
+        Driver of a GPU; None where there is none.
     """
 
     kind: Literal["cpu", "cuda"]
@@ -121,7 +120,7 @@ class MeasuredStep(Record):
     Parameters
     ----------
     model, configuration, sample
-        What was trained on what.
+        The model, its configuration, and a sample of its data.
     sample_share
         The sample's size over that of the workload's: of a sequence that is shorter.
     batch
@@ -131,15 +130,15 @@ class MeasuredStep(Record):
     device, software, command, commit
         Where, with what, and by which call of which commit of the measuring script.
     warmup, steps
-        Steps that were left out, and steps that were measured then.
+        Steps that were run first, and steps that were measured then.
     forward_ms, backward_ms, optimizer_ms
         Durations of the parts of a step, nothing being sent.
     buckets
         Sent as soon as they are ready, one after the other.
     exchanges
-        What else is sent; of data-parallel models nothing.
+        Other traffic; data-parallel models have none.
     stages, microbatches
-        The device held one of so many stages of a pipeline; times are of one micro-batch then.
+        Stages of a pipeline, of which the device held one; times are of one micro-batch then.
     jitter
         Standard deviation of the time of a step, as a share of it; of older records None.
     """
@@ -197,7 +196,7 @@ class MeasuredStep(Record):
             )
 
     def step(self, gpus: int) -> TrainingStep:
-        """Return the iteration of a job of so many GPUs, a multiple of the stages.
+        """Return the iteration of a job of `gpus` GPUs, a multiple of the stages.
 
         Buckets are all-reduced among the GPUs of a stage once they are ready, one after the other;
         the optimiser waits for all of them.
@@ -256,9 +255,7 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
 
 def read_measured(path: str | Path) -> MeasuredStep:
     """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
-    return read_document_as(
-        path, lambda document: parse_record(MeasuredStep, document, MEASURED_FORMAT)
-    )
+    return read_record(MeasuredStep, path)
 
 
 def find_step(

@@ -72,7 +72,7 @@ class Gpu(Record):
     Parameters
     ----------
     name
-        Of the kind, such as ``A100``.
+        Name of the kind, such as ``A100``.
     sustained_tflops
         What training reaches, not the peak; only jobs by model that are computed need it.
     link_gbps
@@ -146,10 +146,10 @@ class Node(Record):
         return self.interfaces or (self.interface or "",)
 
     def rails_near(self, first: int, gpus: int) -> tuple[str, ...]:
-        """Return the links next to so many of its GPUs, from one on; next to each is one at least.
+        """Return the links next to `gpus` of its GPUs from the GPU `first` on, at least one.
 
         That is how machines with several interfaces are built, and what NCCL looks for. Without
-        GPUs all links are as near.
+        GPUs all links are equally near.
         """
         if not gpus:
             return self.rails
@@ -173,8 +173,8 @@ class Rack(Record):
         The link that all crosses which leaves them, or several, one to each spine, of which a flow
         takes one; neither if nothing limits it.
     downlinks
-        Of several uplinks: the links by which traffic from the same spines enters. Left out, they
-        carry as much, and are called after the uplinks, with ``-down``.
+        The links by which traffic enters from the spines of several uplinks. If omitted, they carry
+        as much as the uplinks, and are named after these, with ``-down``.
     within
         The rack that it stands in, a switch of the next tier; None at the top.
     """

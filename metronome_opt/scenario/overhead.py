@@ -1,4 +1,4 @@
-"""Network overhead: what Diktyo's scheduler plugin of this name counts, to filter and score nodes.
+"""Network overhead: the costs by which Diktyo's scheduler plugin of this name filters nodes.
 
 Source: kubernetes-sigs/scheduler-plugins, pkg/networkaware/networkoverhead. A rack is a zone. The
 plugin needs a NetworkTopology, which only clusters with costs between racks have.
@@ -6,73 +6,48 @@ plugin needs a NetworkTopology, which only clusters with costs between racks hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
 _SAME_RACK = 1
-_UNKNOWN = 100
+_UNLABELLED = ANY_COST + 1  # of a node without rack and region, which no limit tolerates
 
 
-class Overhead(NamedTuple):
-    """Dependencies of a pod on a node on pods that have theirs.
-
-    Attributes
-    ----------
-    cost
-        The score of the node before it is normalised; lower is better.
-    satisfied, violated
-        How many cost as much as they may at most, and more; one whose cost is not known is neither.
-    """
-
-    cost: int
-    satisfied: int
-    violated: int
-
-    @property
-    def is_rejected(self) -> bool:
-        """Whether the filter turns the node down."""
-        return self.violated > self.satisfied
-
-
-def overhead(cluster: Cluster, node: str, others: Iterable[tuple[str, int]]) -> Overhead:
-    """Return the overhead of a node, given the nodes that a pod depends on and the largest costs.
-
-    Costs are those from the node to the other one.
-    """
-    cost = satisfied = violated = 0
-    here = cluster.nodes_by_name[node]
-    for other, limit in others:
-        there, most = cluster.nodes_by_name[other], limit
-        each: int | None = 0
-        if node == other:
-            most = 0
-        elif there.region is None and there.rack is None:
-            each, most = _UNKNOWN, -1
-        elif (here.region, here.rack) == (there.region, there.rack):
-            each = most = _SAME_RACK
-        elif here.region == there.region:
-            each = cluster.rack_cost.get((here.rack or "", there.rack or ""))
-        else:
-            each = cluster.region_cost.get((here.region or "", there.region or ""))
-        satisfied += each is not None and each <= most
-        violated += each is not None and each > most
-        cost += _UNKNOWN if each is None else each
-    return Overhead(cost, satisfied, violated)
+def network_cost(cluster: Cluster, node: str, other: str) -> int | None:
+    """Return the network cost from a node to another one; None where no entry states it."""
+    here, there = cluster.nodes_by_name[node], cluster.nodes_by_name[other]
+    if node == other:
+        return 0
+    if there.region is None and there.rack is None:
+        return _UNLABELLED
+    if (here.region, here.rack) == (there.region, there.rack):
+        return _SAME_RACK
+    if here.region == there.region:
+        return cluster.rack_cost.get((here.rack or "", there.rack or ""))
+    return cluster.region_cost.get((here.region or "", there.region or ""))
 
 
 def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
-    """Return whether no pod of a ring on some nodes is rejected, in whatever order they come.
+    """Return whether the plugin rejects no pod of a ring on some nodes, in any order of arrival.
 
-    Each depends on the next one alone. Nothing is asked where any cost is tolerated or none known.
+    A pod depends on the next one only. All nodes pass where any cost is tolerated or none is known.
     """
     if most == ANY_COST or not cluster.zone_costs:
         return True
     following = {*zip(nodes, [*nodes[1:], nodes[0]], strict=True)}
-    return not any(overhead(cluster, node, [(to, most)]).is_rejected for node, to in following)
+    return not any(_exceeds(cluster, node, to, most) for node, to in following)
+
+
+def _exceeds(cluster: Cluster, node: str, other: str, most: int) -> bool:
+    """Return whether a cost is known and too large; the cost inside a rack never is."""
+    cost = network_cost(cluster, node, other)
+    here, there = cluster.nodes_by_name[node], cluster.nodes_by_name[other]
+    if cost == _SAME_RACK and here.rack == there.rack:
+        return False
+    return cost is not None and cost > most
 
 
 def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:

@@ -46,9 +46,9 @@ class Deployment:
     Attributes
     ----------
     parts
-        Of jobs on nodes with several interfaces, into how many flows a task's traffic is divided.
+        By job on nodes with several interfaces, the flows into which a task's traffic is divided.
     max_network_cost
-        By job, the largest network cost from a task to the next one; any, where it is left out.
+        By job, the largest network cost from a task to the next one; any if omitted.
     """
 
     cluster: Cluster
@@ -58,7 +58,7 @@ class Deployment:
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Deployment:
-        """Return the deployment that an instance alone suggests: every link is a node's own.
+        """Return the deployment that an instance suggests by itself: every link is a node's own.
 
         A job has one task for each of its flows, none where it has no link; too many are refused.
         """
@@ -90,14 +90,14 @@ class PlacedInstance:
         Where the scenario's tasks run; None for an instance file.
     places, waiting
         The nodes that were chosen for the tasks of each job of a scenario, None if none were; and
-        the jobs that found no room, which are no part of the instance.
+        the jobs without feasible nodes, which are no part of the instance.
     paths
-        The spines that the flows of each job cross; of jobs that cross none nothing, as of all
-        where flows are sprayed.
+        The spines that the flows of each job cross; no entry for a job that crosses none, nor for
+        any job where flows are sprayed.
     comparison
         Text on how these places compare with the nearest ones; empty if nothing is known.
     pool
-        What a joint model proves of these places; None without one.
+        The bound that a joint model proves for this placement; None without one.
     """
 
     instance: Instance

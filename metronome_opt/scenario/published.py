@@ -16,8 +16,7 @@ from metronome_opt.files.records import (
     Name,
     Positive,
     Record,
-    parse_record,
-    read_document_as,
+    read_record,
     refuse,
 )
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Moment, Traffic
@@ -38,7 +37,7 @@ class PublishedStep(Record):
     model
         Its name, in lower case.
     gpus, nodes
-        How many; None where nodes are not known.
+        Numbers of GPUs and nodes; None where nodes are not known.
     batch
         Samples of one GPU.
     iteration_ms, network_ms
@@ -84,17 +83,17 @@ class Published(Record):
     Parameters
     ----------
     name, about
-        What scenarios call them, and what they are.
+        Their name in scenarios, and a description.
     source, cluster
         Publication with commit and licence; the machines.
     rate_gbps
-        At which a node sent during a burst.
+        Rate of a node during a burst.
     assumed
-        What else was assumed of the traffic.
+        Other assumptions on the traffic.
     aliases
         Other names of models, in lower case, with that which their iterations have.
     gpu_hours
-        Of a whole job, by model, where that is published.
+        GPU hours of a whole job, by model, where they are published.
     steps
         The iterations.
     """
@@ -158,6 +157,4 @@ class Published(Record):
 def read_published(name: str) -> Published:
     """Read the published iterations of a name, such as ``muri``."""
     path = file_of(name, published_files(), "published", "table")
-    return read_document_as(
-        path, lambda document: parse_record(Published, document, PUBLISHED_FORMAT)
-    )
+    return read_record(Published, path)

@@ -1,4 +1,4 @@
-"""Places of one job in the empty cluster, of which the best one is the reference of its slowdown.
+"""Placements of one job in the empty cluster; the best one is the reference of its slowdown.
 
 The order of the tree is that of the numbers, in the file, of the racks above a node, from the top,
 and then of its own. A node holds the tasks that its resources suffice for; those that hold none do
@@ -70,7 +70,7 @@ class EmptyCluster:
     def transports(
         self, tasks: int, each: Resources, algorithm: Algorithm
     ) -> tuple[Transport, ...]:
-        """Return what the places of a job mean for its collectives; none if it does not fit."""
+        """Return the transports of the candidate placements of a job; none if it does not fit."""
         key = tasks, each, algorithm
         if key not in self._known:
             self._known[key] = tuple(dict.fromkeys(self._transports(tasks, each, algorithm)))
@@ -139,7 +139,7 @@ def empty_cluster(cluster: Cluster) -> EmptyCluster:
 
 
 def _whole(transport: Transport, *, single: bool) -> Transport:
-    """Return the same for flows over all spines as one flow, where nodes have one interface."""
+    """Return the transport of flows over all spines as one flow, where nodes have one interface."""
     if transport.algorithm == "all-to-all" or not single:
         return transport
     return transport._replace(rate=transport.rate * transport.flows, flows=1)

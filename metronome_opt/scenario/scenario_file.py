@@ -48,7 +48,7 @@ class Scenario(Record):
     workloads
         Folder of workloads of one's own, relative to the scenario file.
     measured
-        Folder of records of training steps of one's own, likewise; of whatever GPU.
+        Folder of one's own records of training steps on any GPU, relative to the scenario file.
     patterns
         Traffic by name, which jobs share.
     """
@@ -137,9 +137,9 @@ class Scenario(Record):
     def at(
         self, places: Mapping[str, Sequence[str]], paths: Mapping[str, Paths] | None = None
     ) -> Self:
-        """Return the scenario with its jobs on some nodes, one per task; others are left out.
+        """Return the scenario with its jobs on the nodes of `places`, without the other jobs.
 
-        Paths that are not given are those of before.
+        A job without paths in `paths` keeps its own.
         """
         jobs = tuple(
             job.model_copy(

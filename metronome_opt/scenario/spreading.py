@@ -39,8 +39,8 @@ def spread(scenario: Scenario) -> Scenario:
     waiting = [index for index, job in enumerate(jobs) if job.nodes is None]
     rooms = place_tasks(free, [(jobs[index].workers, jobs[index].each.gpus) for index in waiting])
     for index, nodes in zip(waiting, rooms, strict=True):
-        each = jobs[index].each.gpus
-        free.subtract({node: each * count for node, count in Counter(nodes).items()})
+        task_gpus = jobs[index].each.gpus
+        free.subtract({node: task_gpus * count for node, count in Counter(nodes).items()})
         jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
     for index, job in enumerate(jobs):
         if job.nodes is None:
@@ -55,7 +55,7 @@ def spread(scenario: Scenario) -> Scenario:
 def place_tasks(
     free: Mapping[str, int], wanted: Sequence[tuple[int, int]]
 ) -> list[tuple[str, ...] | None]:
-    """Return the nodes of jobs of so many tasks with so many GPUs each; None without room.
+    """Return the nodes of jobs, given their tasks and GPUs per task; None for one without room.
 
     Jobs are spread, one after the other, each task where most GPUs are free. Where that leaves one
     of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
@@ -65,35 +65,36 @@ def place_tasks(
         left, places = Counter(free), [None] * len(wanted)
         order = range(len(wanted))
         for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
-            workers, each = wanted[index]
-            if sum(count // each for count in left.values()) >= workers:
-                nodes = most_free(left, workers, each) if spread else _packed(left, workers, each)
-                left.subtract({node: each * count for node, count in Counter(nodes).items()})
+            workers, task_gpus = wanted[index]
+            if sum(count // task_gpus for count in left.values()) >= workers:
+                choose = most_free if spread else _packed
+                nodes = choose(left, workers, task_gpus)
+                left.subtract({node: task_gpus * count for node, count in Counter(nodes).items()})
                 places[index] = nodes
         if None not in places:
             break
     return places
 
 
-def _packed(free: Mapping[str, int], workers: int, each: int) -> tuple[str, ...]:
+def _packed(free: Mapping[str, int], workers: int, task_gpus: int) -> tuple[str, ...]:
     fullest = sorted((count, node) for node, count in free.items())
-    places = [node for count, node in fullest for _ in range(count // each)]
+    places = [node for count, node in fullest for _ in range(count // task_gpus)]
     return tuple(sorted(places[:workers]))
 
 
-def most_free(free: Mapping[str, int], workers: int, each: int = 1) -> tuple[str, ...]:
-    """Return nodes for tasks of `each` GPUs, one after the other where most are free, by name.
+def most_free(free: Mapping[str, int], workers: int, task_gpus: int = 1) -> tuple[str, ...]:
+    """Return nodes for tasks of `task_gpus` GPUs, one after the other where most are free, by name.
 
     This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
     """
-    heap = [(-count, node) for node, count in free.items() if count >= each]
+    heap = [(-count, node) for node, count in free.items() if count >= task_gpus]
     heapq.heapify(heap)
     chosen = []
     for _ in range(workers):
         count, node = heap[0]
         chosen.append(node)
-        if -count - each >= each:
-            heapq.heapreplace(heap, (count + each, node))
+        if -count - task_gpus >= task_gpus:
+            heapq.heapreplace(heap, (count + task_gpus, node))
         else:
             heapq.heappop(heap)
     return tuple(sorted(chosen))

@@ -41,7 +41,7 @@ def training_step(workload: Workload, gpus: int, batch: int, flops: Fraction) ->
     gpus, batch
         GPUs of the job, at least 2, and samples per GPU and iteration.
     flops
-        What a GPU sustains, in floating-point operations per second.
+        Sustained speed of a GPU, in floating-point operations per second.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def training_step(workload: Workload, gpus: int, batch: int, flops: Fraction) ->
     match workload.parallelism:
         case DataParallel() as spread:
             gradients = workload.parameters.value * spread.gradient_bytes.value
-            # Overlapping the all-reduce with the backward pass is left out.
+            # Overlapping the all-reduce with the backward pass is omitted.
             transfers = [transfer("all-reduce", gradients, 3 * forward)]
         case TensorParallel() as spread:
             transfers = _tensor_parallel(spread, gpus * batch, forward)
@@ -76,7 +76,7 @@ def transfer(
     needed: Fraction | None = None,
     **more: Any,
 ) -> Transfer:
-    """Return a collective with a buffer of so many bytes; computing waits for it if None."""
+    """Return a collective of `size` bytes; computing waits for it if `needed` is None."""
     return Transfer(
         kind=kind,
         mbit=size * MEGABIT_PER_BYTE,
@@ -182,7 +182,7 @@ class _StatedPhase(Record):
         Kind and size of the buffer, where these are known: then what is sent, and how fast, follows
         from where the job runs, and the rate only says what was seen.
     group
-        GPUs that took part; left out, all of the job.
+        GPUs that took part; all of the job if omitted.
     """
 
     start_ms: Moment
@@ -208,7 +208,7 @@ class _StatedPhase(Record):
         return megabits("rate", self.rate_gbps, self.rate_mbps)
 
     def sent_after(self, ready: Fraction) -> Transfer:
-        """Return its collective, which begins after so many ms of computing."""
+        """Return its collective, which begins after `ready` ms of computing."""
         if self.collective is None:
             size = self.rate * self.length_ms / 1000 / MEGABIT_PER_BYTE
             return transfer("stated", size, ready, max_mbps=self.rate)
@@ -251,7 +251,7 @@ class Traffic(Record):
     def step(self) -> TrainingStep:
         """The iteration: what is sent over the network takes as long as stated, wherever it runs.
 
-        Of collectives that are known that depends on the place. Pauses stay as they are.
+        The time of known collectives depends on the placement. Pauses stay as they are.
         """
         transfers, end, ready = [], Fraction(0), Fraction(0)
         for phase in self.phases:

@@ -1,4 +1,4 @@
-"""Judgement of schedules: the places that they state, then all else at these places."""
+"""Verify schedules of scenarios: their placement first, then all else at this placement."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from metronome_opt.verify import (
 def verify_placed(
     source: Scenario | Instance, schedule: Schedule
 ) -> tuple[PlacedInstance | None, tuple[Violation, ...]]:
-    """Return what a schedule solves, and all that it states falsely.
+    """Return the problem that a schedule solves, and the violations of the schedule.
 
-    A scenario is taken at the places of the schedule; where it states none, jobs without nodes are
-    spread. With false places there is no problem.
+    The jobs of a scenario are placed as the schedule states; if it states no nodes, jobs without
+    nodes are spread. There is no problem if the placement is false.
     """
     if isinstance(source, Instance):
         misplaced = [
@@ -58,10 +58,10 @@ def check_traffic(
     places: Mapping[str, Sequence[str]] | None = None,
     paths: Mapping[str, Paths] | None = None,
 ) -> tuple[Violation, ...]:
-    """Return where the instance of a problem is not that of its scenario at some places.
+    """Return where the instance of a problem differs from that of its scenario at a placement.
 
-    The steps of jobs are those of the problem: what a model computes and sends is not checked, what
-    becomes of it at a place is.
+    The steps of jobs are those of the problem: the computing and sending of a model is not checked,
+    but what becomes of it at a placement.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Training models as data: what the traffic model needs, each number with where it comes from."""
+"""Training models as data: the numbers that the traffic model needs, with their sources."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from metronome_opt.files.records import (
     Name,
     Record,
     check_one,
-    parse_record,
-    read_document_as,
+    read_record,
     refuse,
 )
 
@@ -158,9 +157,9 @@ class Workload(Record):
     Parameters
     ----------
     name, about
-        What jobs call it, and which variant of the model this is.
+        Its name in jobs, and the variant of the model.
     sample
-        What one sample is, such as an image or a number of tokens.
+        The unit of a sample, such as an image or a number of tokens.
     parameters
         Trained numbers whose gradients are exchanged; for DLRM those outside the embeddings.
     forward_flops
@@ -201,9 +200,7 @@ class Workload(Record):
 
 def read_workload(path: str | Path) -> Workload:
     """Read a workload from a YAML or JSON file; errors name the file, the place and the value."""
-    return read_document_as(
-        path, lambda document: parse_record(Workload, document, WORKLOAD_FORMAT)
-    )
+    return read_record(Workload, path)
 
 
 def data_folder() -> Path:
@@ -215,22 +212,17 @@ def data_folder() -> Path:
     raise InputError(f"{package / 'models'}: the shipped workloads are missing; install again")
 
 
-def find_workloads(folder: str | Path | None = None) -> Mapping[str, Path]:
-    """Return the files of all known workloads by name in lower case.
-
-    Those of a folder of one's own come before shipped ones of the same name.
-    """
-    return find_files("workloads", folder)
-
-
 @cache  # each scenario asks for their names
 def published_files() -> Mapping[str, Path]:
     """Return the files of published iterations by name."""
-    return find_files("published", None)
+    return find_files("published")
 
 
-def find_files(kind: str, folder: str | Path | None) -> Mapping[str, Path]:
-    """Return the files of a folder of the shipped data, and of one's own, by name in lower case."""
+def find_files(kind: str, folder: str | Path | None = None) -> Mapping[str, Path]:
+    """Return the files of a folder of the shipped data, and of one's own, by name in lower case.
+
+    A file of one's own takes precedence over a shipped one of its name.
+    """
     folders = [data_folder() / kind]
     if folder is not None:
         if not Path(folder).is_dir():

@@ -1,3 +1,5 @@
+"""Scenarios become instances: values worked out by hand, and errors that name the field."""
+
 from __future__ import annotations
 
 import copy
@@ -19,7 +21,7 @@ from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spre
 from metronome_opt.scenario.build import common_hyperperiod, with_hyperperiod
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.placed_instance import Deployment
-from metronome_opt.scenario.workload import find_workloads
+from metronome_opt.scenario.workload import find_files
 from tests.scenario.examples import scenario
 
 
@@ -285,7 +287,7 @@ def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
 def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
-    text = find_workloads()["vgg16"].read_text()
+    text = find_files("workloads")["vgg16"].read_text()
     (mine / "tiny.yaml").write_text(text.replace("name: VGG16", "name: Tiny"))
     document = scenario(workloads="mine")
     document["jobs"][0]["model"] = "Tiny"

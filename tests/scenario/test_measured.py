@@ -18,7 +18,7 @@ from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.measured import MeasuredStep, read_measured
-from metronome_opt.scenario.workload import find_files, find_workloads, read_workload
+from metronome_opt.scenario.workload import find_files, read_workload
 from tests.scenario.examples import measured, one_each, scenario, spread
 
 MB = 10**6
@@ -207,7 +207,10 @@ def test_scenario_uses_records(tmp_path: Path) -> None:
 
 
 def test_shipped_records_are_of_the_device_and_precision_of_their_folder() -> None:
-    for folder, models in {"h200-bfloat16": set(find_workloads()), "h200-tf32": TF32}.items():
+    for folder, models in {
+        "h200-bfloat16": set(find_files("workloads")),
+        "h200-tf32": TF32,
+    }.items():
         found = find_files(f"measured/{folder}", None)
         assert set(found) == models
         for name, record in ((name, read_measured(path)) for name, path in found.items()):
@@ -283,7 +286,7 @@ def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
     problem = load("paper-24-measured")
     assert {entry.title for entry in problem.traffic} == {
         f"{read_workload(path).name}, measured on NVIDIA H200 (cuda)"
-        for path in find_workloads().values()
+        for path in find_files("workloads").values()
     }
     assert all(job.links and job.jitter for job in problem.instance.jobs)
     assert all(len(problem.instance.jobs_on[f"rack-{rack}-uplink"]) > 1 for rack in range(4))

@@ -1,3 +1,5 @@
+"""Traffic of models, worked out by hand; rounding keeps volumes and never speeds up."""
+
 from __future__ import annotations
 
 from fractions import Fraction

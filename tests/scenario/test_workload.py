@@ -1,3 +1,5 @@
+"""Every number of a workload has a source or an assumption; errors name the number."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -8,7 +10,7 @@ import yaml
 
 from metronome_opt.errors import InputError
 from metronome_opt.files.documents import read_document
-from metronome_opt.scenario.workload import find_workloads, read_workload
+from metronome_opt.scenario.workload import find_files, read_workload
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -23,7 +25,7 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def test_every_number_says_where_it_comes_from() -> None:
-    for path in find_workloads().values():
+    for path in find_files("workloads").values():
         numbers = leaves(read_document(path))
         assert len(numbers) >= 3
         for place, number in numbers:
@@ -42,7 +44,7 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
         ("gpt2", 48, 1600, 1024),
         ("gpt3", 24, 2048, 2048),
     ]:
-        model = read_workload(find_workloads()[name])
+        model = read_workload(find_files("workloads")[name])
         weights = 12 * layers * hidden**2
         assert weights < model.parameters.value < 1.5 * weights
         assert 1 < model.forward_flops.value / (2 * weights * tokens) < 1.2
@@ -75,7 +77,7 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
     ],
 )
 def test_bad_workloads(path: str, value: Any, message: str, tmp_path: Path) -> None:
-    document = read_document(find_workloads()["vgg16"])
+    document = read_document(find_files("workloads")["vgg16"])
     set_at(document, path, value)
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(document))
