@@ -30,7 +30,7 @@ WARM_UP = 10
 PERIODS = 40
 """Of the longest job, for which a simulation lasts after that."""
 
-EVENTS_PER_S = 200_000
+EVENTS_PER_S = 500_000
 """Events that are simulated in a second, at least."""
 
 Values = tuple[float, ...]
