@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from metronome_opt.output.figures.front import plot_front as plot_front
     from metronome_opt.output.figures.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.output.figures.heatmap import plot_overview as plot_overview
-    from metronome_opt.output.figures.heatmap import plot_result as plot_result
     from metronome_opt.output.figures.picture import check_suffix as check_suffix
     from metronome_opt.output.figures.picture import save_figure as save_figure
     from metronome_opt.output.figures.placements import plot_placements as plot_placements
@@ -31,7 +30,6 @@ _MODULES = {
     "plot_link": "timeline",
     "plot_overview": "heatmap",
     "plot_placements": "placements",
-    "plot_result": "heatmap",
     "plot_spines": "timeline",
     "plot_timeline": "timeline",
     "plot_tree": "tree",

@@ -69,7 +69,7 @@ INVALID = [
     ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
     ({"time_limit": float("nan")}, "time limit: must be"),
     ({"stop": MaxRuntime(-1), "time_limit": 60}, "time limit: must be"),
-    ({"stop": MaxRuntime(1)}, "time_limit: MaxRuntime says it already"),
+    ({"stop": MaxRuntime(1)}, "time_limit: conflicts with MaxRuntime"),
     ({"threads": 0}, "threads: must be from 1 to 256, got 0"),
     ({"seed": -1}, "seed: must be at least 0, got -1"),
     ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),

@@ -114,7 +114,7 @@ def find_limits(
     rules = [stop] if callable(stop) else list(stop)
     limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
     if limits and time_limit != DEFAULT_TIME_LIMIT:
-        raise InputError("time_limit: MaxRuntime says it already; give one of the two")
+        raise InputError("time_limit: conflicts with MaxRuntime; give one of the two")
     others = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
     return min(limits, default=time_limit), Watch(others) if others else None
 

@@ -100,7 +100,7 @@ class CandidatePlacements(FreeResources):
         rails: tuple[tuple[str, ...], ...] | None = None,
         paths: Paths | str | None = None,
     ) -> Placement:
-        """Return `Cluster.placement`, worked out once."""
+        """Return `compute_placement` of these nodes, computed once."""
         key = (tuple(nodes), algorithm, task_gpus, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:

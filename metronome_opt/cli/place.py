@@ -214,29 +214,35 @@ def _place(
 ) -> bool:
     """Place a job, perhaps instead of another one, and print it; return whether it was placed."""
     from metronome_opt.kubernetes.state.placement import place_job
+    from metronome_opt.kubernetes.state.records import Change, Reservation
     from metronome_opt.kubernetes.state.views import restore, snapshot_of
     from metronome_opt.kubernetes.state.waiting import WaitDecision
 
-    left = state
+    remaining = state
     if remove is not None:
-        left = restore(snapshot_of(state))
-        left.unreserve(remove)
-    decision = place_job(left, gang, now_s=time.time())
+        remaining = restore(snapshot_of(state))
+        remaining.unreserve(remove)
+    decision = place_job(remaining, gang, now_s=time.time())
     if isinstance(decision, WaitDecision):
         if as_json:
             options.print_json({"job": gang.name, "placed": False, "reason": decision.reason})
         typer.echo(f"{gang.name} waits: {decision.reason}", err=True)
         return False
     if not dry_run:
-        if remove is not None:
+        changes: dict[str, Reservation | None] = {gang.name: decision.reservation}
+        if remove == gang.name:
             _remove(state, remove)
-        state.reserve(decision.reservation)
+        elif remove is not None:
+            changes = {remove: None, **changes}
+        state.apply(Change(changes))
+        if None in changes.values():
+            typer.echo(f"removed {remove}", err=True)
     if as_json:
-        options.print_json(_document(left, decision, reserved=not dry_run))
+        options.print_json(_document(remaining, decision, reserved=not dry_run))
     else:
-        _print_place(left, decision, reserved=not dry_run)
+        _print_place(remaining, decision, reserved=not dry_run)
     if plot is not None:
-        _draw(left, decision, plot)
+        _draw(remaining, decision, plot)
     return True
 
 

@@ -51,10 +51,10 @@ def show_result(
     if outputs.schedule is not None:
         write_schedule(result.schedule, outputs.schedule)
     if outputs.plot is not None:
-        from metronome_opt.plot import plot_result, save_figure
+        from metronome_opt.plot import plot_overview, save_figure
 
         with live_line(f"drawing {outputs.plot}", str):
-            save_figure(plot_result(result), outputs.plot)
+            save_figure(plot_overview(result), outputs.plot)
     if outputs.as_json:
         print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
     else:

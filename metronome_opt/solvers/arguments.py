@@ -132,7 +132,7 @@ def check_instance(instance: object) -> None:
     if not isinstance(instance, Instance):
         raise InputError(
             f"instance: must be an Instance, got {type(instance).__name__}; "
-            "of a Problem, which `load` returns, pass `problem.instance`"
+            "of a PlacedInstance, which `load` returns, pass its `instance`"
         )
 
 

@@ -229,10 +229,11 @@ def test_a_wrong_job_leaves_no_new_state_behind(two: Path, capsys: Captured) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("moment", "there"), [("before", False), ("after", True)])
-def test_a_job_is_placed_or_not_whenever_the_process_is_killed(
-    moment: str, there: bool, folder: Folder
+@pytest.mark.parametrize(("moment", "there"), [("before", "old"), ("after", "a")])
+def test_a_job_replaces_another_or_not_whenever_the_process_is_killed(
+    moment: str, there: str, folder: Folder
 ) -> None:
+    assert folder.place(job("old")) == 0
     code = f"""
 import os, signal
 from metronome_opt.__main__ import main
@@ -244,10 +245,10 @@ def note(store, event):
         write(store, event)
     os.kill(os.getpid(), signal.SIGKILL)
 Store._note = note
-main(["place", "state", {folder.file(job("a"))!r}])
+main(["place", "state", {folder.file(job("a"))!r}, "--remove", "old"])
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert run.returncode == -9
     assert run.stdout == b""
-    assert ("a" in folder.offsets()) is there
+    assert list(folder.offsets()) == [there]
     assert folder.place(job("b", tasks=1)) == 0

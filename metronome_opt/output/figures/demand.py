@@ -10,9 +10,12 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
+from metronome_opt.allocation.arguments import Problem
+from metronome_opt.api import load
 from metronome_opt.errors import InputError, quote
 from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.problem.result import Result
 from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.multiobjective.periods import stretched
 from metronome_opt.verify import evaluate
@@ -62,6 +65,17 @@ class Drawing:
             one = slot_rates(job.phases, job.period, self.offsets[job.name])
             row[:] = np.resize(one, slots) * job.links[link.name]
         return rates
+
+
+def find_schedule(
+    problem: Problem, offsets: Mapping[str, int] | None, stretch: Mapping[str, int] | None
+) -> tuple[Instance, Mapping[str, int], Mapping[str, int]]:
+    """Return the instance of a problem, with offsets and stretch: those of a result by default."""
+    if isinstance(problem, Result):
+        offsets = problem.offsets if offsets is None else offsets
+        return problem.instance, offsets, problem.stretch if stretch is None else stretch
+    instance = problem if isinstance(problem, Instance) else load(problem).instance
+    return instance, instance.unshifted if offsets is None else offsets, stretch or {}
 
 
 def prepare(

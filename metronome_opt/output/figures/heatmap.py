@@ -15,12 +15,14 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from metronome_opt.allocation.arguments import Problem
 from metronome_opt.errors import pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
     Drawing,
     find_link,
     find_runs,
+    find_schedule,
     format_ms,
     link_title,
     prepare,
@@ -61,8 +63,8 @@ class Rows(NamedTuple):
 
 @rc_context(style.SHEET)
 def plot_heatmap(
-    instance: Instance,
-    offsets: Mapping[str, int],
+    problem: Problem,
+    offsets: Mapping[str, int] | None = None,
     *,
     stretch: Mapping[str, int] | None = None,
     title: str | None = None,
@@ -77,10 +79,11 @@ def plot_heatmap(
 
     Parameters
     ----------
-    instance
-        The problem.
+    problem
+        The problem, see `metronome_opt.load`, or a result.
     offsets, stretch
-        Offset and idle slots of the jobs, by name; a job without a stretch has none.
+        Offset and idle slots of the jobs, by name; None for those of a result, or for jobs that
+        start when ready.
     title
         Text above the axes; instance and contention if None.
     legend
@@ -93,7 +96,9 @@ def plot_heatmap(
     InputError
         If an offset is missing, unknown or out of range.
     """
-    drawing = prepare(instance, offsets, stretch)
+    instance, offsets, stretch = find_schedule(problem, offsets, stretch)
+    limit = problem.schedule.stretch_limit if isinstance(problem, Result) else None
+    drawing = prepare(instance, offsets, stretch, limit)
     rows = select_rows(drawing.instance)
     count = max(1, len(rows.links))
     ax = ax or new_axes(_WIDTH, 1.6 + min(_MAX_HEIGHT, _ROW * count))
@@ -181,8 +186,8 @@ def select_rows(instance: Instance) -> Rows:
 
 @rc_context(style.SHEET)
 def plot_overview(
-    instance: Instance,
-    schedules: Mapping[str, Mapping[str, int]],
+    problem: Problem,
+    schedules: Mapping[str, Mapping[str, int]] | None = None,
     *,
     stretch: Mapping[str, int] | None = None,
     stretch_limit: Fraction | None = None,
@@ -194,13 +199,13 @@ def plot_overview(
 
     Parameters
     ----------
-    instance
-        The problem.
+    problem
+        The problem, see `metronome_opt.load`, or a result.
     schedules
         Offsets in slots by job, a column for each, by the name above it; the first chooses the
-        link that is drawn closely.
+        link that is drawn closely. None for jobs that start when ready, beside those of a result.
     stretch
-        Idle slots per job name of the last schedule.
+        Idle slots per job name of the last schedule; None for those of a result.
     stretch_limit
         The share of its period by which a job may be stretched, where that is more than its
         `max_stretch`.
@@ -210,6 +215,12 @@ def plot_overview(
     InputError
         If an offset or a stretch is missing, unknown or out of range.
     """
+    instance, offsets, stretch = find_schedule(problem, None, stretch)
+    if schedules is None:
+        schedules = {"unshifted": instance.unshifted}
+        if isinstance(problem, Result):
+            schedules[problem.schedule.solver] = offsets
+            stretch_limit = problem.schedule.stretch_limit
     names = list(schedules)
     at_periods = ""
     if stretch and any(stretch.values()):
@@ -228,16 +239,16 @@ def plot_overview(
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
     grid = figure.add_gridspec(len(heights), len(names), height_ratios=heights)
     timelines: list[Axes] = []
-    for column, (name, offsets) in enumerate(schedules.items()):
-        drawing = prepare(instance, offsets)
+    for column, (name, places) in enumerate(schedules.items()):
+        drawing = prepare(instance, places)
         contention = style.contention_text(sum(drawing.contention.values(), Fraction(0)))
         is_last = column == len(names) - 1
         top = figure.add_subplot(grid[0, column])
-        plot_heatmap(instance, offsets, title=f"{name}: {contention}", legend=is_last, ax=top)
+        plot_heatmap(instance, places, title=f"{name}: {contention}", legend=is_last, ax=top)
         if link is not None:
             bottom = figure.add_subplot(grid[1, column])
             above = link_title(instance, find_link(instance, link)) if not timelines else ""
-            plot_timeline(instance, offsets, link, title=above, legend=False, ax=bottom)
+            plot_timeline(instance, link, places, title=above, legend=False, ax=bottom)
             timelines.append(bottom)
     if link is not None:
         for axes in timelines:
@@ -245,14 +256,3 @@ def plot_overview(
         entries = timeline_entries(instance, find_link(instance, link))
         legend_below(figure, entries)
     return figure
-
-
-def plot_result(result: Result) -> Figure:
-    """Draw the links without and with the schedule of a result; see `plot_overview`."""
-    instance = result.instance
-    return plot_overview(
-        instance,
-        {"unshifted": instance.unshifted, result.schedule.solver: result.offsets},
-        stretch=result.stretch,
-        stretch_limit=result.schedule.stretch_limit,
-    )

@@ -15,11 +15,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from metronome_opt.allocation.arguments import Problem
 from metronome_opt.errors import InputError, quote
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
     drawn_slots,
     find_link,
+    find_schedule,
     job_labels,
     jobs_of,
     link_title,
@@ -53,9 +55,9 @@ Floats = NDArray[np.float64]
 
 @rc_context(style.SHEET)
 def plot_timeline(
-    instance: Instance,
-    offsets: Mapping[str, int],
+    problem: Problem,
     link: str,
+    offsets: Mapping[str, int] | None = None,
     *,
     stretch: Mapping[str, int] | None = None,
     title: str | None = None,
@@ -69,12 +71,13 @@ def plot_timeline(
 
     Parameters
     ----------
-    instance
-        The problem.
-    offsets, stretch
-        Offset and idle slots of the jobs, by name; a job without a stretch has none.
+    problem
+        The problem, see `metronome_opt.load`, or a result.
     link
         Name of the link.
+    offsets, stretch
+        Offset and idle slots of the jobs, by name; None for those of a result, or for jobs that
+        start when ready.
     title
         Text above the axes; link, capacity and contention if None.
     legend
@@ -87,7 +90,9 @@ def plot_timeline(
     InputError
         If there is no such link, or an offset is missing, unknown or out of range.
     """
-    drawing = prepare(instance, offsets, stretch)
+    instance, offsets, stretch = find_schedule(problem, offsets, stretch)
+    limit = problem.schedule.stretch_limit if isinstance(problem, Result) else None
+    drawing = prepare(instance, offsets, stretch, limit)
     chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)

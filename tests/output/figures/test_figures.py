@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from metronome_opt import solve
 from metronome_opt.errors import InputError
 from metronome_opt.output.figures.heatmap import select_rows
-from metronome_opt.plot import plot_heatmap, plot_overview, plot_result, plot_timeline, save_figure
+from metronome_opt.plot import plot_heatmap, plot_overview, plot_timeline, save_figure
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from tests.builders import two_jobs
 from tests.output.figures.examples import (
@@ -37,7 +37,7 @@ from tests.output.figures.examples import (
 # Every figure of one schedule, by name.
 Plot = Callable[[Instance, Any], Axes]
 PLOTS: dict[str, Plot] = {
-    "timeline": lambda case, offsets: plot_timeline(case, offsets, "node-0"),
+    "timeline": lambda case, offsets: plot_timeline(case, "node-0", offsets),
     "heatmap": plot_heatmap,
 }
 
@@ -52,7 +52,7 @@ def _close() -> Any:
 
 
 def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
-    axes = plot_timeline(instance(), BEFORE, "node-0")
+    axes = plot_timeline(instance(), "node-0", BEFORE)
     assert boxes(axes, "timeline-job-1") == [
         (0, 5, 0, 30),
         (15, 25, 0, 15),
@@ -66,7 +66,7 @@ def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
     title = "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms; contention 2,083 weight × Mbit/s"
     labels |= {title, f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"}
     assert labels <= set(texts(axes))
-    after = plot_timeline(instance(), AFTER, "node-0")
+    after = plot_timeline(instance(), "node-0", AFTER)
     assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]
     assert boxes(after, "timeline-overload") == [(55, 60, 50, 55)]
 
@@ -164,7 +164,7 @@ def test_overview_without_links_is_drawn() -> None:
 
 
 def test_result_is_drawn_beside_unshifted_schedule() -> None:
-    said = texts(plot_result(solve(two_jobs(), "greedy")))
+    said = texts(plot_overview(solve(two_jobs(), "greedy")))
     assert any(text.startswith("unshifted: contention") for text in said)
     assert "greedy: contention 0 weight × Mbit/s" in said
 
@@ -196,7 +196,7 @@ def test_stretch_beyond_limit_is_refused() -> None:
 
 def test_unknown_links_are_refused() -> None:
     with pytest.raises(InputError, match="no link 'nowhere'; there are 'spare', 'node-0'"):
-        plot_timeline(instance(), BEFORE, "nowhere")
+        plot_timeline(instance(), "nowhere", BEFORE)
 
 
 # The first bytes of a file of each kind.
@@ -206,14 +206,14 @@ MAGIC = {".svg": b"<?xml", ".PNG": b"\x89PNG\r\n\x1a\n", ".pdf": b"%PDF-"}
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_files_have_format_of_suffix(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
-    save_figure(plot_timeline(instance(), AFTER, "node-0"), path)
+    save_figure(plot_timeline(instance(), "node-0", AFTER), path)
     assert path.read_bytes().startswith(MAGIC[suffix])
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.gz"])
 def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=r"end it in \.svg, \.png or \.pdf"):
-        save_figure(plot_timeline(instance(), AFTER, "node-0"), tmp_path / name)
+        save_figure(plot_timeline(instance(), "node-0", AFTER), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,7 +223,7 @@ def test_failure_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     path = tmp_path / "a.svg"
     path.write_text("before")
-    axes = plot_timeline(instance(), AFTER, "node-0")
+    axes = plot_timeline(instance(), "node-0", AFTER)
     monkeypatch.setattr(axes.figure, "savefig", fail)
     with pytest.raises(InputError, match="No space left on device"):
         save_figure(axes, path)
@@ -240,7 +240,7 @@ InteractiveShell.instance()
 import matplotlib
 from metronome_opt.plot import plot_timeline
 from tests.builders import two_jobs
-plot_timeline(two_jobs(), two_jobs().unshifted, two_jobs().links[0].name)
+plot_timeline(two_jobs(), two_jobs().links[0].name)
 print(matplotlib.is_interactive())
 """
     inline = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
@@ -248,3 +248,14 @@ print(matplotlib.is_interactive())
         [sys.executable, "-c", code], env=inline, capture_output=True, text=True, check=True
     )
     assert printed.stdout == "True\n"
+
+
+def test_figures_take_names_and_results() -> None:
+    result = solve(two_jobs(), "greedy")
+    link = two_jobs().links[0].name
+    unserved = [
+        boxes(plot_timeline(each, link), "timeline-overload") for each in (two_jobs(), result)
+    ]
+    assert unserved[0]
+    assert not unserved[1]
+    assert "eight-nodes" in " ".join(texts(plot_overview("eight-nodes")))
