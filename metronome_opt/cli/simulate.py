@@ -45,7 +45,7 @@ def simulate(
         typer.Option(
             metavar="FILE",
             help="Recorded arrivals, in place of the jobs of SCENARIO: a trace with the columns of "
-            "Muri or Sia; replications take consecutive windows of it. Studies such as "
+            "Muri, Sia or Philly; replications take consecutive windows of it. Studies such as "
             "muri and sia state the number of jobs, and how much faster time passes.",
             show_default="none",
         ),

@@ -29,6 +29,10 @@ iteration_time,resource_time_0,resource_time_1,resource_time_2,priority
 0,16,2000,600,VGG19,16,1,1,302,102,78,123,1
 1,4,1000,50,gpt2,4,1,1,430,0.6,419,49,0
 """
+PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,11cb48
+2017-10-03 23:40:02,2951.0,16,47216.0,6214e9
+"""
 SIA = """name,time,application,num_replicas,batch_size
 bert-2,811.5,bert,12,384
 """
@@ -133,6 +137,17 @@ def test_damaged_trace_is_one_line(tmp_path: Path, text: str, error: str) -> Non
     with pytest.raises(InputError, match=error) as raised:
         read_trace(tmp_path / "trace.csv")
     assert str(tmp_path / "trace.csv") in str(raised.value)
+
+
+def test_trace_without_models_draws_them(tmp_path: Path) -> None:
+    with lzma.open(tmp_path / "trace.csv.xz", "wt") as file:
+        file.write(PHILLY)
+    drawn = [_jobs(tmp_path / "trace.csv.xz", seed) for seed in range(10)]
+    assert len({job.stated for jobs in drawn for job in jobs}) > 2
+    large, small = drawn[0]  # in the order of time
+    assert (large.workers, small.workers) == (2, 1)
+    seconds = (large.iterations or 0) * float(traffic_of(large).period_ms) / 1000
+    assert seconds == pytest.approx(2951, abs=1)
 
 
 def test_compressed_trace_is_read(tmp_path: Path) -> None:

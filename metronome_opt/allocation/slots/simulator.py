@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
@@ -185,6 +186,12 @@ class PlanSimulator:
         """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
+    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
+        """Return the rates on all links, as of `Engine.traced`, in the first replication."""
+        engine = self._start(plan, self.seeds[0], watched=list(self._capacities))
+        engine.run(self._horizon)
+        return engine.traced()
+
     def _times(self, plan: Plan, seed: int) -> Floats:
         engine = self._start(plan, seed)
         engine.run(self._warm)
@@ -196,7 +203,7 @@ class PlanSimulator:
         times = (spent - earlier) / np.maximum(count - gone, 1)
         return np.where(count > gone, times, self._horizon)
 
-    def _start(self, plan: Plan, seed: int) -> Engine:
+    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
         classes, sharing = {**self._classes, **plan.classes}, self.network
         jobs = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._jobs]
@@ -209,6 +216,7 @@ class PlanSimulator:
             jobs,
             sharing=cast("Sharing", sharing),
             seed=seed,
+            watched=watched,
         )
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(jobs))

@@ -1,8 +1,9 @@
 """Arrivals of traces of clusters as other projects publish them.
 
-A window of the trace is simulated, another one for each seed. Two forms are known by their columns:
-Muri's, which states iterations and network times; and Sia's, whose models are looked up among
-published iterations, and whose lengths are the published GPU hours of the model.
+A window of the trace is simulated, another one for each seed. Three forms are known by their
+columns: Muri's, which states iterations and network times; Sia's, whose models are looked up among
+published iterations, and whose lengths are the published GPU hours of the model; and Philly's as
+Sia has it, which states lengths and no models, so that models are drawn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import gzip
 import lzma
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +30,7 @@ from metronome_opt.simulation.generators.context import (
     GeneratorContext,
     job_names,
     published_job,
+    stream,
 )
 
 _MAX_ARRIVALS = 1_000_000
@@ -44,16 +47,19 @@ class Arrival(NamedTuple):
     ----------
     at_s
         In seconds, on the clock of the trace.
-    batch
-        Samples of one GPU.
+    model, batch
+        The model, and samples of one GPU; None where the trace does not state them.
+    gpu_s
+        The length in GPU seconds; None where it is that of the model.
     work
         An iteration and the number of iterations, where the trace states them.
     """
 
     at_s: float
     gpus: int
-    model: str
-    batch: int
+    model: str | None = None
+    batch: int | None = None
+    gpu_s: float | None = None
     work: tuple[PublishedStep, int] | None = None
 
 
@@ -91,7 +97,8 @@ def _muri(row: _Row) -> Arrival:
         network_ms=Fraction(repr(network)),
     )
     at_s = _number(row, "submit_time") / 1000
-    return Arrival(at_s, gpus, step.model, step.batch, (step, _count(row, "iterations")))
+    work = step, _count(row, "iterations")
+    return Arrival(at_s, gpus, step.model, step.batch, work=work)
 
 
 def _sia(row: _Row) -> Arrival:
@@ -100,12 +107,23 @@ def _sia(row: _Row) -> Arrival:
     return Arrival(_number(row, "time"), gpus, row["application"].lower(), batch)
 
 
+def _philly(row: _Row) -> Arrival:
+    gpus = _count(row, "num_gpus")
+    try:
+        at = datetime.fromisoformat(row["timestamp"])
+    except ValueError:
+        raise InputError(f"timestamp: must be a time, got {quote(row['timestamp'])}") from None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return Arrival(at.timestamp(), gpus, gpu_s=gpus * _number(row, "duration"))
+
+
 _FORMS: Mapping[tuple[str, ...], Callable[[_Row], Arrival]] = {
     (
         *("num_gpu", "submit_time", "iterations", "model_name", "batch_size"),
         *("iteration_time", "resource_time_2"),
     ): _muri,
     ("time", "application", "num_replicas", "batch_size"): _sia,
+    ("timestamp", "duration", "num_gpus"): _philly,
 }
 
 
@@ -178,15 +196,18 @@ class Trace(Generator):
         if not arrivals:
             raise InputError(f"file: {self.file}: no job fits into {gpus} GPUs")
         windows = -(-len(arrivals) // self.count)
-        if seed >= windows:
+        if seed >= windows and arrivals[0].model is not None:  # else other models are drawn
             raise InputError(
                 f"count: {self.count}: {self.file} has {pluralise(windows, 'window')} of this "
                 f"number of jobs, and seed {seed} asks for one more; ask for fewer seeds or "
                 "smaller windows"
             )
-        window = arrivals[seed * self.count : (seed + 1) * self.count]
-        jobs = []
+        first = seed % windows * self.count
+        window = arrivals[first : first + self.count]
+        draw, jobs = stream(seed, "models"), []
         for name, arrival in zip(job_names(len(window)), window, strict=True):
+            if arrival.model is None:
+                arrival = arrival._replace(model=draw.choice(table.models))
             step, iterations = arrival.work or _published_work(table, arrival)
             job = published_job(
                 context,
@@ -205,11 +226,13 @@ class Trace(Generator):
 def _published_work(table: Published, arrival: Arrival) -> tuple[PublishedStep, float]:
     """Return the published iteration of a job, and how many take its published GPU hours."""
     with error_context("published"):
-        step = table.step(arrival.model, arrival.gpus, arrival.batch)
-        if step.model not in table.gpu_hours:
+        step = table.step(arrival.model or "", arrival.gpus, arrival.batch)
+        if arrival.gpu_s is None and step.model not in table.gpu_hours:
             raise InputError(
                 f"{table.name} states no GPU hours of {quote(arrival.model)}; choose another one, "
                 "such as sia-rtx"
             )
-    gpu_s = 3600 * float(table.gpu_hours[step.model])
+    gpu_s = arrival.gpu_s
+    if gpu_s is None:
+        gpu_s = 3600 * float(table.gpu_hours[step.model])
     return step, 1000 * gpu_s / arrival.gpus / float(step.iteration_ms)

@@ -122,7 +122,7 @@ def test_groups_on_wide_link_keep_hyperperiod_limit() -> None:
         y=100,
         middle=1000,
     )
-    options: dict[str, Any] = {"time_limit": None, "workers": 1, "stretch_limit": "20%"}
+    options: dict[str, Any] = {"time_limit": None, "threads": 1, "stretch_limit": "20%"}
     for limit, hyperperiods in ((1_000_000, {420}), (400, range(401))):
         limited = allocate(Instance.from_dict(wide.to_dict(), hyperperiod_limit=limit), **options)
         assert_sound(limited)
