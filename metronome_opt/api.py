@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.arguments import (
     Problem,
+    find_iterations,
     find_limits,
     find_names,
     find_source,
@@ -23,7 +24,13 @@ from metronome_opt.allocation.arguments import (
     weights_of,
 )
 from metronome_opt.errors import InputError, quote
-from metronome_opt.problem.objectives import CONTENTION, SLOWDOWN, are_simulated, simulated_levels
+from metronome_opt.problem.objectives import (
+    COMPLETION,
+    CONTENTION,
+    SLOWDOWN,
+    are_simulated,
+    simulated_levels,
+)
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.problem.stopping import StoppingRule
@@ -101,8 +108,8 @@ def solve(
         objectives. Jobs are stretched only if ``stretch`` is an objective, or if hyperperiods are
         too long otherwise.
     time_limit
-        Seconds, for building, searching and verifying, but not for loading kernels; None for no
-        limit. The best schedule is returned.
+        Seconds, for building models, searching and verifying, but not for reading the problem and
+        loading kernels; None for no limit. The best schedule is returned.
     stop
         Further rules that end the run, see `metronome_opt.problem.stopping`: objects such as
         ``MaxIterations(100)``, or a function of a `ProgressEvent` that returns True to stop. A
@@ -120,7 +127,7 @@ def solve(
     Returns
     -------
     Result
-        Always with a schedule. Ctrl-C returns the best one so far; `stop` says so.
+        Always with a schedule. Ctrl-C returns the best one so far; `stop_reason` says so.
 
     Raises
     ------
@@ -145,17 +152,17 @@ def solve(
     from metronome_opt.solvers.multiobjective.solve import solve_goal
 
     goal = make_goal(names, weights)
+    with naming_problem(problem):
+        placed = place_jobs(source)
+    instance = placed.instance
+    check_start(instance, warm_start)
+    check_reserve(instance, cushion_slots)
+    instance.check_hyperperiods(may_stretch=True)
+    check_able(chosen, goal, stretching=instance.needs_stretch)
     if time_limit != 0:
         load_kernels(chosen)
     budget = Budget(time_limit, watch=watch)
     with interrupt_stops(budget):
-        with naming_problem(problem):
-            placed = place_jobs(source)
-        instance = placed.instance
-        check_start(instance, warm_start)
-        check_reserve(instance, cushion_slots)
-        instance.check_hyperperiods(may_stretch=True)
-        check_able(chosen, goal, stretching=instance.needs_stretch)
         threads = threads or os.cpu_count() or 1
         terms = (budget.note, warm_start, goal, cushion_slots)
         result = solve_goal(Arguments(instance, chosen, budget, seed, threads, *terms))
@@ -229,7 +236,7 @@ def allocate(
     chosen = find_solver(solver, ALLOCATION_SOLVERS)
     time_limit, watch = find_limits(time_limit, stop)
     check_numbers(time_limit, seed, threads)
-    limits = {
+    limits: dict[str, Any] = {
         "stretch_limit": check_share("stretch_limit", stretch_limit),
         "max_loss": check_share("max_loss", max_loss),
     }
@@ -239,6 +246,8 @@ def allocate(
             f"objective: must be slowdown, strict or completion, got "
             f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
         )
+    if COMPLETION in names:
+        limits["iterations"] = find_iterations(source)
     if time_limit != 0:
         load_allocation(chosen)
     budget = Budget(time_limit, watch=watch)
@@ -306,13 +315,12 @@ def pareto(
         from metronome_opt.allocation.solving import notes_on, state_places
         from metronome_opt.solvers.multiobjective.pareto import pareto as find_front
 
-        budget = Budget(time_limit)
-        with interrupt_stops(budget), naming_problem(problem):
+        with naming_problem(problem):
             placed = place_jobs(source)
         front = find_front(
             placed.instance,
             objectives,
-            time_limit=budget.remaining,
+            time_limit=time_limit,
             seed=seed,
             threads=threads,
             cushion_slots=cushion_slots,
@@ -328,6 +336,7 @@ def pareto(
         raise InputError("cushion_slots: is for contention, latency and stretch; omit it")
     if tuple(objectives) != NAMES:
         raise InputError(f"objectives: a front of simulated means is one of {', '.join(NAMES)}")
+    loss = check_share("max_loss", max_loss)
     warm_up_engine()
     budget = Budget(time_limit)
     minimise = partial(
@@ -338,7 +347,7 @@ def pareto(
         seed=seed,
         threads=threads or os.cpu_count() or 1,
         network=network,
-        max_loss=check_share("max_loss", max_loss),
+        max_loss=loss,
         names=NAMES,
     )
     with interrupt_stops(budget):
@@ -358,21 +367,21 @@ def simulate(
     seed: int = 0,
     conditions: Conditions | None = None,
 ) -> SimulationResult:
-    """Simulate jobs under a policy, or in the windows of a result.
+    """Simulate jobs under a policy, or the schedule of a result.
 
     Parameters
     ----------
     problem
         A scenario whose jobs state numbers of iterations, a file of one, or the name of a shipped
-        scenario; or the result of `solve` or `allocate`, whose gated jobs keep their windows.
+        scenario; or the result of `solve` or `allocate`, which is simulated as `allocate` does.
     policy
         A name of `metronome_opt.simulation.POLICIES`, ``metronome`` if None; not for a result.
     iterations
-        Number of iterations of the jobs of a result.
+        Length of the simulation of a result, in periods of its longest job.
     seed
         Random seed, which does not depend on the policy.
     conditions
-        Disturbances; none if None.
+        Disturbances under a policy; none if None.
 
     Returns
     -------
@@ -385,21 +394,14 @@ def simulate(
         If an argument is invalid.
     """
     from metronome_opt.simulation.run import simulate as simulate_policy
-    from metronome_opt.simulation.run import simulate_schedule
+    from metronome_opt.simulation.run import simulate_result
 
     if isinstance(problem, Result):
-        if policy is not None:
-            raise InputError("policy: a result has its own windows; omit it")
-        return simulate_schedule(
-            problem.instance,
-            problem.offsets,
-            problem.stretch,
-            stretch_limit=problem.schedule.stretch_limit,
-            gated=problem.schedule.gated,
-            iterations=iterations,
-            seed=seed,
-            conditions=conditions,
-        )
+        for name, value in (("policy", policy), ("conditions", conditions)):
+            if value is not None:
+                raise InputError(f"{name}: a result is simulated as it was evaluated; omit it")
+        return simulate_result(problem, iterations=iterations, seed=seed)
+    check_numbers(None, seed, None)
     source = read_problem(problem)
     if not isinstance(source, Scenario):
         raise InputError("problem: a policy places jobs of a scenario; for an instance, solve it")

@@ -72,6 +72,10 @@ INVALID = [
     ({"stop": MaxRuntime(1)}, "time_limit: conflicts with MaxRuntime"),
     ({"threads": 0}, "threads: must be from 1 to 256, got 0"),
     ({"seed": -1}, "seed: must be at least 0, got -1"),
+    ({"seed": None}, "seed: must be an integer, got None"),
+    ({"time_limit": True}, "time limit: must be a number of seconds"),
+    ({"stop": 3}, "stop: must be a rule or several, got 3"),
+    ({"solver": 3}, "solver: 3 is not known"),
     ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
     ({"objective": ()}, "none given; choose from|must be slowdown, strict or completion"),
     ({"objective": 3}, "objective: must be a name or several, got 3"),
@@ -101,6 +105,10 @@ def test_solve_refuses_invalid_arguments(asked: dict[str, Any], message: str) ->
     ("asked", "message"),
     [
         *INVALID,
+        (
+            {"solver": lambda _: None},
+            "solver: .* is not known; choose from auto, greedy, cpsat, mi",
+        ),
         ({"objective": "contention"}, "must be slowdown, strict or completion, got contention"),
         ({"objective": ("slowdown", "wait")}, "got slowdown,wait; `solve` minimises others"),
         ({"objective": "delay"}, "objectives: delay: slowdown or strict comes first, alone or"),
@@ -142,7 +150,7 @@ def test_results_are_compared_and_simulated(tmp_path: Path) -> None:
         for each in (solve(two_jobs(), "unshifted"), result)
     )
     assert after < before
-    with pytest.raises(InputError, match="policy: a result has its own windows; omit it"):
+    with pytest.raises(InputError, match="policy: a result is simulated as it was"):
         simulate(result, "nearest")
     with pytest.raises(InputError, match="a policy places jobs of a scenario"):
         simulate(two_jobs(), "nearest")

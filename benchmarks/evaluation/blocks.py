@@ -27,7 +27,7 @@ _JOBS = {
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
 _LEFT = """\
-**Whom a job meets decides more than when it sends.** On the nearest nodes of these clusters jobs
+**Sharing links matters more than timing.** On the nearest nodes of these clusters jobs
 run {} times as long as on networks of their own, and no slots, shifts or priorities could take
 that below {} there; where `metronome` places them they run {} times as long without slots, at best
 {}."""

@@ -100,6 +100,30 @@ def place_jobs(
     return nearest(source) if budget is None else allocate(source, budget, **terms)
 
 
+def find_iterations(source: PlacedInstance | Scenario) -> Mapping[str, float]:
+    """Return the number of iterations of each job, by name.
+
+    Raises
+    ------
+    InputError
+        If it is not known of a job.
+    """
+    if isinstance(source, Scenario):
+        known = {job.name: job.iterations for job in source.jobs}
+    else:
+        known = dict.fromkeys((job.name for job in source.instance.jobs), None)
+        known |= {traffic.job.name: traffic.job.iterations for traffic in source.traffic}
+    found = {}
+    for index, (name, iterations) in enumerate(known.items()):
+        if iterations is None:
+            raise InputError(
+                f"jobs[{index}]: {name}: its number of iterations is not known, which completion "
+                "needs; state it in the scenario, or minimise slowdown"
+            )
+        found[name] = iterations
+    return found
+
+
 def hyperperiod_of(source: PlacedInstance | Scenario) -> int | None:
     """Return the slots that all periods have to divide; None for any periods."""
     cluster = source.cluster if isinstance(source, Scenario) else None
@@ -111,7 +135,9 @@ def find_limits(
     time_limit: float | None, stop: StoppingRule | Sequence[StoppingRule]
 ) -> tuple[float | None, Watch | None]:
     """Return the time limit, that of rules if there is one, and what watches the other rules."""
-    rules = [stop] if callable(stop) else list(stop)
+    rules = [stop] if callable(stop) else stop
+    if not isinstance(rules, Sequence) or not all(map(callable, rules)):
+        raise InputError(f"stop: must be a rule or several, got {quote(stop)}")
     limits = [rule.seconds for rule in rules if isinstance(rule, MaxRuntime)]
     if limits and time_limit != DEFAULT_TIME_LIMIT:
         raise InputError("time_limit: conflicts with MaxRuntime; give one of the two")

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.arguments import hyperperiod_of, naming_problem, place_jobs
-from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import COMPLETION, SLOWDOWN, MeanWeights
+from metronome_opt.problem.objectives import SLOWDOWN, MeanWeights
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.scenario import Scenario
@@ -106,6 +105,7 @@ def allocate_once(
     network: str | None = None,
     stretch_limit: Fraction | None = None,
     max_loss: Fraction | None = None,
+    iterations: Mapping[str, float] | None = None,
     **terms: Any,
 ) -> Result:
     """Place the jobs of a problem that have no places, then choose slots there.
@@ -120,6 +120,8 @@ def allocate_once(
         The solver of allocation that decides places.
     plan
         Returns the one plan that is tried instead of a search.
+    iterations
+        The number of iterations of each job, for completion.
     terms
         Further arguments of `solve_slowdown`.
     """
@@ -147,26 +149,15 @@ def allocate_once(
         Arguments(instance, solver, budget, seed, threads, budget.note),
         found=getattr(placed, "plan", None),
         only=plan and plan(instance, budget),
-        lives_ms=_lives_ms(placed) if COMPLETION in terms.get("names", ()) else None,
+        lives_ms={
+            job.name: float(iterations[job.name] * instance.best_ms(job)) for job in instance.jobs
+        }
+        if iterations
+        else None,
         **limits,
         **terms,
     )
     return state_allocation(result, placed, network)
-
-
-def _lives_ms(placed: PlacedInstance) -> Mapping[str, float]:
-    """Return how long each job runs at its best iteration, in ms."""
-    specs = {traffic.job.name: traffic.job for traffic in placed.traffic}
-    lives = {}
-    for index, job in enumerate(placed.instance.jobs):
-        iterations = specs[job.name].iterations if job.name in specs else None
-        if iterations is None:
-            raise InputError(
-                f"jobs[{index}]: {job.name}: its number of iterations is not known, which "
-                "completion needs; state it in the scenario, or minimise slowdown"
-            )
-        lives[job.name] = float(iterations * placed.instance.best_ms(job))
-    return lives
 
 
 def state_allocation(result: Result, placed: PlacedInstance, network: str | None) -> Result:

@@ -39,7 +39,7 @@ def pareto(
         typer.Option(
             metavar="NAMES",
             help="Two, separated by a comma: slowdown,delay; or of contention, latency, stretch, "
-            "wait, moves.",
+            "stretch.",
         ),
     ] = ["contention,latency"],  # noqa: B006 (it is only read)
     output: options.ResultsFolder = Path("front"),

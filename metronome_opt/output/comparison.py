@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MEASURES = ("contention", "latency", "score_mean", "score_min")
 
 
-def compare(results: Iterable[Problem]) -> pd.DataFrame:
+def compare(results: Problem | Iterable[Problem]) -> pd.DataFrame:
     """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
 
     A problem, such as the name of a shipped scenario, stands for its jobs starting when ready.
@@ -27,6 +27,8 @@ def compare(results: Iterable[Problem]) -> pd.DataFrame:
     import pandas as pd
 
     rows, bounds = [], {}
+    if isinstance(results, Problem):
+        results = [results]
     found = [r if isinstance(r, Result) else solve(r, "unshifted") for r in results]
     is_one = len({result.schedule.primary_objective for result in found}) == 1
     for result in found:

@@ -200,16 +200,15 @@ def _pattern(value: Any) -> Traffic:
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario from a YAML or JSON file.
+    """Read a scenario from a YAML or JSON file, or a shipped one by its name.
 
     Raises
     ------
     InputError
         One line that names the file, the place in it and the value.
     """
-    return read_document_as(
-        path, lambda document: Scenario.from_dict(document, folder=Path(path).parent)
-    )
+    path = locate(path)
+    return read_document_as(path, lambda document: Scenario.from_dict(document, folder=path.parent))
 
 
 def read_source(path: str | Path) -> Scenario | Instance:

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob, WindowSchedule, isolated_iteration
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import guarded
-from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.result import Result
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
@@ -290,7 +293,6 @@ def simulate_schedule(
     conditions: Conditions | None = None,
     seed: int = 0,
     enforce: bool = True,
-    gated: Mapping[str, bool] | None = None,
     trace: bool = False,
 ) -> SimulationResult:
     """Simulate the jobs of an instance with the windows of a schedule.
@@ -308,8 +310,6 @@ def simulate_schedule(
         Disturbances.
     enforce
         Whether jobs keep their windows, as one group; otherwise they only start in them.
-    gated
-        Whether each job keeps its windows; None for all jobs.
     trace
         Whether the rates on all links are traced.
 
@@ -336,19 +336,9 @@ def simulate_schedule(
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * instance.slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * instance.slot_ms)
-        is_gated = enforce and (gated is None or gated[job.name])
-        windows = WindowSchedule(period) if is_gated else None
+        windows = WindowSchedule(period) if enforce else None
         engine.start_job(index, job.links, at=start, windows=windows)
-        rows.append(
-            {
-                "job": job.name,
-                "priority": job.weight,
-                "ideal_ms": float(instance.best_ms(job)),
-                "alone_ms": isolated_iteration(instance, job).isolated_ms,
-                "arrival_s": 0.0,
-                "start_s": 0.0,
-            }
-        )
+        rows.append(_job_row(instance, job))
     end = math.inf if conditions.horizon_s is None else 1000.0 * conditions.horizon_s
     for _ in rows:
         finished = engine.run(end)
@@ -357,3 +347,40 @@ def simulate_schedule(
         rows[finished]["end_s"] = engine.now / 1000
     used_ms = {link: engine.now for job in instance.jobs for link in job.links}
     return make_result(engine, rows, used_ms=used_ms)
+
+
+def simulate_result(result: Result, *, iterations: int, seed: int = 0) -> SimulationResult:
+    """Simulate the jobs of a result as it was evaluated: gated jobs as gates hold them.
+
+    Parameters
+    ----------
+    iterations
+        Length, in periods of the longest job.
+    seed
+        Seed of computing times, clocks and beginnings of ungated jobs.
+
+    Raises
+    ------
+    InputError
+        If `iterations` or `seed` is invalid.
+    """
+    for name, number, least in (("iterations", iterations, 1), ("seed", seed, 0)):
+        if not isinstance(number, int) or number < least:
+            raise InputError(f"{name}: must be an integer from {least} on, got {quote(number)}")
+    instance, schedule = result.instance, result.schedule
+    simulator = PlanSimulator(instance, [seed], network=schedule.network, periods=iterations)
+    engine = simulator.run_once(Plan.of(instance, schedule))
+    rows = [_job_row(instance, job) for job in instance.jobs]
+    used_ms = {link: engine.now for job in instance.jobs for link in job.links}
+    return make_result(engine, rows, used_ms=used_ms)
+
+
+def _job_row(instance: Instance, job: Job) -> JobRow:
+    return {
+        "job": job.name,
+        "priority": job.weight,
+        "ideal_ms": float(instance.best_ms(job)),
+        "alone_ms": isolated_iteration(instance, job).isolated_ms,
+        "arrival_s": 0.0,
+        "start_s": 0.0,
+    }

@@ -146,11 +146,11 @@ def check_numbers(
     InputError
         With the name, the value and what it must be.
     """
-    for which, number in (("seed", seed), (name, threads)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral)):
+    for which, number in (("seed", seed), *([] if threads is None else [(name, threads)])):
+        if isinstance(number, bool) or not isinstance(number, Integral):
             raise InputError(f"{which}: must be an integer, got {quote(number)}")
-    known = time_limit is None or isinstance(time_limit, Real)
-    if not known or (time_limit is not None and not 0 <= time_limit < math.inf):
+    is_number = isinstance(time_limit, Real) and not isinstance(time_limit, bool)
+    if time_limit is not None and not (is_number and 0 <= time_limit < math.inf):
         raise InputError(
             f"time limit: must be a number of seconds from 0 on, got {quote(time_limit)}"
         )

@@ -182,16 +182,17 @@ def find_solver(
     Raises
     ------
     InputError
-        If the name is not known; it lists them all.
+        If the name is not known, or a function where none can be used; it lists all names.
     """
-    if isinstance(solver, Solver):
-        return solver
-    if callable(solver):
-        return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
-    if known is SOLVERS and ".py:" in solver:
-        _load_from_file(solver)
-        return _custom(solver, str(Path(solver).resolve()))
-    if solver not in known:
+    if known is SOLVERS:
+        if isinstance(solver, Solver):
+            return solver
+        if callable(solver):
+            return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
+        if isinstance(solver, str) and ".py:" in solver:
+            _load_from_file(solver)
+            return _custom(solver, str(Path(solver).resolve()))
+    if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(known)}")
     return known[solver]
 

@@ -188,9 +188,13 @@ class PlanSimulator:
 
     def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
         """Return the rates on all links, as of `Engine.traced`, in the first replication."""
-        engine = self._start(plan, self.seeds[0], watched=list(self._capacities))
+        return self.run_once(plan, watched=list(self._capacities)).traced()
+
+    def run_once(self, plan: Plan, watched: Sequence[str] = ()) -> Engine:
+        """Return the engine after the first replication; rates on watched links are traced."""
+        engine = self._start(plan, self.seeds[0], watched)
         engine.run(self._horizon)
-        return engine.traced()
+        return engine
 
     def _times(self, plan: Plan, seed: int) -> Floats:
         engine = self._start(plan, seed)
