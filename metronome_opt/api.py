@@ -203,9 +203,9 @@ def allocate(
         costs and by simulations. Nothing worse than by ``greedy`` is returned.
     objective
         ``slowdown``; ``completion``, the weighted mean time until jobs leave, where a scenario
-        states their iterations; or ``strict``, the slowdown of the jobs of the largest weight, then
-        of the next. ``delay``, the mean time by which iterations are longer than the best ones,
-        without weights, may follow ``slowdown`` or ``strict``.
+        states their iterations; or ``lexicographic``, the slowdown of the jobs of the largest
+        weight, then of the next. ``delay``, the mean time by which iterations are longer than the
+        best ones, without weights, may follow ``slowdown`` or ``lexicographic``.
     network
         How the network shares links: ``fair``, ``tcp``, ``weighted`` or ``strict`` by priority, or
         ``gated``, where gated jobs are served first. None for the network of the scenario.
@@ -243,7 +243,7 @@ def allocate(
     names, _ = find_names(objective)
     if not are_simulated(names):
         raise InputError(
-            f"objective: must be slowdown, strict or completion, got "
+            f"objective: must be slowdown, lexicographic or completion, got "
             f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
         )
     if COMPLETION in names:

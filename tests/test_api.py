@@ -77,7 +77,7 @@ INVALID = [
     ({"stop": 3}, "stop: must be a rule or several, got 3"),
     ({"solver": 3}, "solver: 3 is not known"),
     ({"solver": "best"}, "solver: 'best' is not known; choose from auto,"),
-    ({"objective": ()}, "none given; choose from|must be slowdown, strict or completion"),
+    ({"objective": ()}, "none given; choose from|must be slowdown, lexicographic or completion"),
     ({"objective": 3}, "objective: must be a name or several, got 3"),
 ]
 
@@ -109,10 +109,16 @@ def test_solve_refuses_invalid_arguments(asked: dict[str, Any], message: str) ->
             {"solver": lambda _: None},
             "solver: .* is not known; choose from auto, greedy, cpsat, mi",
         ),
-        ({"objective": "contention"}, "must be slowdown, strict or completion, got contention"),
+        (
+            {"objective": "contention"},
+            "slowdown, lexicographic or completion, got con",
+        ),
         ({"objective": ("slowdown", "wait")}, "got slowdown,wait; `solve` minimises others"),
-        ({"objective": "delay"}, "objectives: delay: slowdown or strict comes first, alone or"),
-        ({"objective": ("slowdown", "strict")}, "slowdown,strict: slowdown or strict comes first"),
+        (
+            {"objective": "delay"},
+            "objectives: delay: slowdown or lexicographic comes",
+        ),
+        ({"objective": ("slowdown", "strict")}, "slowdown or lexicographic comes first"),
         ({"stretch_limit": -1}, "stretch_limit: must be at least 0, got '-1'"),
         ({"stretch_limit": "some"}, "stretch_limit: must be an exact number .* got 'some'"),
         ({"stretch_limit": 0.2}, r"stretch_limit: must be an exact number .* got 0\.2"),

@@ -18,6 +18,7 @@ from metronome_opt.scenario.scenario_file import locate, read_source
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT, Exact
 from metronome_opt.solvers.budget import Budget
 
+_OLD_NAMES = {"strict": "lexicographic"}  # of objectives, for one release
 _NETWORKS = (*get_args(Sharing), "gated")
 
 
@@ -151,8 +152,7 @@ def find_names(
     """Return the objectives, and their weights if they are added up."""
     if isinstance(objective, Mapping):
         return (), objective
-    if isinstance(objective, str):
-        return (objective,), None
-    if not isinstance(objective, Sequence):
+    names = [objective] if isinstance(objective, str) else objective
+    if not isinstance(names, Sequence):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
-    return tuple(objective), None
+    return tuple(_OLD_NAMES.get(name, name) for name in names), None

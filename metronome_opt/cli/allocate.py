@@ -29,8 +29,8 @@ def allocate(
         list[str],
         typer.Option(
             metavar="NAMES",
-            help="What to minimise: slowdown; strict, that of higher-weight jobs first; either "
-            "with ,delay after it; or completion, the time until jobs leave.",
+            help="What to minimise: slowdown; lexicographic, that of higher-weight jobs first; "
+            "either with ,delay after it; or completion, the time until jobs leave.",
         ),
     ] = [SLOWDOWN],  # noqa: B006 (it is only read)
     seed: options.Seed = 0,

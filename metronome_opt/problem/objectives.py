@@ -23,7 +23,7 @@ WEIGHTED_SUM = "weighted sum"
 CONTENTION = "contention"
 SLOWDOWN = "slowdown"
 DELAY = "delay"
-STRICT = "strict"
+LEXICOGRAPHIC = "lexicographic"
 COMPLETION = "completion"
 
 MeanWeights = tuple[Mapping[str, int], ...]
@@ -223,10 +223,10 @@ class _Delay(SimulatedObjective):
         return (dict.fromkeys(weights, 1),)
 
 
-class _Strict(SimulatedObjective):
+class _Lexicographic(SimulatedObjective):
     """Mean slowdown of the jobs of the highest weight, then of the next weight, and so on."""
 
-    name, unit = STRICT, "iteration time over the best"
+    name, unit = LEXICOGRAPHIC, "iteration time over the best"
 
     def mean_weights(self, weights: Mapping[str, int]) -> MeanWeights:
         classes = sorted(set(weights.values()), reverse=True)
@@ -240,7 +240,7 @@ class _WeightedSum(Objective):
 
 
 _ALL: tuple[type[Objective], ...] = (
-    *(_Slowdown, _Completion, _Delay, _Strict),
+    *(_Slowdown, _Completion, _Delay, _Lexicographic),
     *(_Contention, _Latency, _Stretch, _Wait, _Moves, _Cushion),
 )
 BY_NAME = {objective.name: objective() for objective in _ALL}
@@ -289,7 +289,7 @@ def check_names(names: Sequence[str], argument: str = "objectives") -> tuple[str
 
 
 def are_simulated(names: Sequence[str]) -> bool:
-    """Return whether objectives are simulated: slowdown or strict, perhaps with delay; completion.
+    """Return whether objectives are simulated: means of slowdowns, perhaps with delay.
 
     Raises
     ------
@@ -302,8 +302,8 @@ def are_simulated(names: Sequence[str]) -> bool:
     second = [] if names[0] == COMPLETION else [DELAY]
     if names[0] == DELAY or list(names[1:]) not in ([], second):
         raise InputError(
-            f"objectives: {','.join(names)}: slowdown or strict comes first, alone or before "
-            "delay; completion stands alone"
+            f"objectives: {','.join(names)}: slowdown or lexicographic comes first, alone or "
+            "before delay; completion stands alone"
         )
     return True
 

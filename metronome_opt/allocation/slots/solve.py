@@ -23,8 +23,8 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import (
     COMPLETION,
     DELAY,
+    LEXICOGRAPHIC,
     SLOWDOWN,
-    STRICT,
     MeanWeights,
 )
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
@@ -216,7 +216,7 @@ def _simulated(
         trajectory=tuple(trajectory),
         levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
         notes=(
-            *([_by_weight(instance, times)] if STRICT in names else []),
+            *([_by_weight(instance, times)] if LEXICOGRAPHIC in names else []),
             *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
             *_robustness(instance, plan, options, arguments.budget),
             *unknown,
