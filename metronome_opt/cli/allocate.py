@@ -25,7 +25,7 @@ def allocate(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help=options.FILE)],
     solver: Annotated[str, typer.Option(help=f"One of {', '.join(ALLOCATION_SOLVERS)}.")] = "auto",
     time_limit: options.TimeLimit = DEFAULT_TIME_LIMIT,
-    objective: Annotated[
+    objectives: Annotated[
         list[str],
         typer.Option(
             metavar="NAMES",
@@ -81,7 +81,7 @@ def allocate(
         result = run_solver(
             source,
             solver,
-            read_names(objective),
+            read_names(objectives),
             network=networks[0] if networks else None,
             stretch_limit=stretch_limit,
             max_loss=max_loss,

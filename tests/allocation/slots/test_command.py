@@ -60,7 +60,7 @@ def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
 @pytest.mark.slow
 def test_delay_and_its_front_are_stated(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(ALTERNATING, tmp_path), tmp_path / "front"
-    lines = solved(capsys, "allocate", path, "--objective", "slowdown,delay", "--max-loss", "5%")
+    lines = solved(capsys, "allocate", path, "--objectives", "slowdown,delay", "--max-loss", "5%")
     assert [line[:3] for line in lines if line[1:3] == ". "] == ["1. ", "2. "]
     front = ["--objectives", "slowdown,delay", "--output", str(out), "--threads", "1"]
     assert main(["pareto", path, *front, "--time-limit", "60"]) == 0
