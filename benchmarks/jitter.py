@@ -57,8 +57,10 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     outcomes = []
     fresh = range(_FIRST_SEED, _FIRST_SEED + seeds)
     for network, noise in product(("fair", "tcp"), (1.0, 2.0)) if plan.periods else ():
-        player = PlanSimulator(instance, fresh, network=network, jitter_factor=noise, periods=400)
-        free, gated = (player.replicate(each) for each in (Plan(instance.unshifted), plan))
+        simulator = PlanSimulator(
+            instance, fresh, network=network, jitter_factor=noise, periods=400
+        )
+        free, gated = (simulator.replicate(each) for each in (Plan(instance.unshifted), plan))
         loss = float(_upper_limits(gated / free - 1).max())
         outcomes.append(_Outcome(network, noise, float(free.mean()), float(gated.mean()), loss))
     return outcomes

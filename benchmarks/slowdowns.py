@@ -126,9 +126,9 @@ def search(instance: Instance, seconds: float, seed: int) -> Best:
         better = _anneal(part, plan, options, budget.fraction(1 / (len(parts) - number)), seed)
         others = {name: p for name, p in plan.periods.items() if name not in better.offsets}
         plan = Plan({**plan.offsets, **better.offsets}, {**others, **better.periods})
-    player = judge(instance)
-    unshifted = player.value(player.slowdowns(Plan(instance.unshifted)))
-    found = player.value(player.slowdowns(plan))
+    simulator = judge(instance)
+    unshifted = simulator.value(simulator.slowdowns(Plan(instance.unshifted)))
+    found = simulator.value(simulator.slowdowns(plan))
     gated = {name: (plan.offsets[name], period) for name, period in plan.periods.items()}
     return Best(
         instance=instance.name,

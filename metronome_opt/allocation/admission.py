@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from metronome_opt.allocation.occupancy import Occupancy, StartOption
 from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.allocation.rollout import MIN_GAIN, Arrivals, Choice, Rollouts
+from metronome_opt.allocation.rollout import MIN_SAVING, Arrivals, Choice, Rollouts
 from metronome_opt.allocation.start_options import (
     candidate_starts,
     cheapest,
@@ -89,7 +89,7 @@ def decide_admissions(
         decision = AdmissionDecision(now, now)
         if now is None:
             decision = AdmissionDecision(next(_later(job, with_starts), (None, ""))[0], None)
-        elif now.cost > MIN_GAIN * job.cost_weight * job.expected_ms:
+        elif now.cost > MIN_SAVING * job.cost_weight * job.expected_ms:
             others = held, [queued.job for queued in waiting[index + 1 :]]
             allows_waiting = may_wait and job.cost_weight * waited_ms < _MAX_WAIT * now.cost
             choices = _choices(job, with_starts, now, may_wait=allows_waiting)
@@ -114,7 +114,7 @@ def _choices(
     job: JobRequest, occupancy: Occupancy, now: StartOption, *, may_wait: bool
 ) -> list[tuple[StartOption, Choice]]:
     """Return the nearest place now, and the starts of lowest cost among those that cost less."""
-    least = now.cost - MIN_GAIN * job.cost_weight * job.expected_ms
+    least = now.cost - MIN_SAVING * job.cost_weight * job.expected_ms
     places = [start for start in _places(job, occupancy) if start.cost < least]
     places.sort(key=lambda start: start.cost)
     later = []

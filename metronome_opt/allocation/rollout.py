@@ -27,7 +27,7 @@ from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest, PlacedJob
 from metronome_opt.scenario.flows import Placement
 
-MIN_GAIN = 0.005
+MIN_SAVING = 0.005
 """Smaller gains, as a share of the weighted length of the job, do not count."""
 
 _STAGES = {6: 2.015, 12: 1.796, 24: 1.714}  # samples: quantile 0.95 of Student's t
@@ -132,12 +132,12 @@ class Rollouts:
     def best(self, choices: Sequence[Choice]) -> int:
         """Return the index of the best choice: the first, unless another one is surely better.
 
-        A choice has to gain more than `MIN_GAIN`, by a one-sided limit of 95 %. Choices that gain
+        A choice has to gain more than `MIN_SAVING`, by a one-sided limit of 95 %. Choices that gain
         nothing in the mean are dropped after a few samples.
         """
         sharing = {name for choice in choices for name in self._on_links(choice.placement)}
         self._start.add_losses(sharing)
-        least = MIN_GAIN * self._job.cost_weight * self._length(self._job)
+        least = MIN_SAVING * self._job.cost_weight * self._length(self._job)
         gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
         base = list[float]()
         for samples, quantile in _STAGES.items():

@@ -91,7 +91,7 @@ def build_scenario(
         traffic, nodes = known[job.name], job.nodes
         if nodes is None:
             raise InputError(
-                f"jobs[{index}].nodes: missing; name the node of each task, or let `solve` choose"
+                f"jobs[{index}].nodes: missing; name the node of each task, or `allocate` them"
             )
         rails = cluster.next_rails(nodes, job.each.gpus, taken)
         placement, period = place_job(scenario, index, job, traffic, rails)

@@ -111,8 +111,8 @@ class JobSpec(Record):
     max_network_cost
         The largest network cost from a worker to the next one that it tolerates; any if omitted.
     nodes
-        The node of each task, or the number of tasks of each node; left out, `solve` chooses them,
-        and other commands take the nearest.
+        The node of each task, or the number of tasks of each node; left out, `allocate` chooses
+        them, and other commands take the nearest.
     paths
         Where the cluster has several spines and lets them be chosen, and nodes are named: for each
         task the spines that it sends over, one for each of its interfaces; ``[]`` for a task that

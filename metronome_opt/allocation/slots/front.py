@@ -64,7 +64,7 @@ def slowdown_front(
     if not points:
         raise InputError(
             f"time limit: too short to simulate the jobs in {_SUMS} parts of it; give {_SUMS} "
-            "times as long as `solve` says would do"
+            "times as long as `allocate` needs"
         )
     kept = nondominated(Candidate(values, ()) for values in points)
     return Front(

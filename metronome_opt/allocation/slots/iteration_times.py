@@ -54,7 +54,7 @@ class IterationTimes(NamedTuple):
 def iteration_times(
     instance: Instance, plan: Plan, network: str | None = None
 ) -> dict[str, Fraction]:
-    """Return the mean iteration time of each job under a plan, in ms, as `solve` states them.
+    """Return the mean iteration time of each job under a plan, in ms, as `allocate` states them.
 
     Computing times vary by the jitter of each job. Equal arguments give equal times.
 
@@ -63,9 +63,11 @@ def iteration_times(
     network
         As of `PlanSimulator`.
     """
-    let_run = partial(PlanSimulator, instance, _SEEDS, network=network, threads=os.cpu_count() or 1)
-    affordable = int(PERIODS * _MAX_EVENTS / max(1.0, let_run().events))
-    player = let_run(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
+    simulator = partial(
+        PlanSimulator, instance, _SEEDS, network=network, threads=os.cpu_count() or 1
+    )
+    affordable = int(PERIODS * _MAX_EVENTS / max(1.0, simulator().events))
+    chosen = simulator(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)
-    slowdowns = dict(zip(names, map(float, player.slowdowns(plan)), strict=True))
+    slowdowns = dict(zip(names, map(float, chosen.slowdowns(plan)), strict=True))
     return expected_ms(instance, plan, slowdowns)

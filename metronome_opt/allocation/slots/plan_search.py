@@ -43,7 +43,7 @@ _LAST_VALUES = 8  # that are evaluated once the time of the search is over
 _STRETCHES = tuple(Fraction(share, 100) for share in (0, 2, 10, 50))
 """Largest stretches up to which a part of the jobs is gated, one after the other. They do not
 depend on what is allowed, so that a larger limit begins as a smaller one does."""
-PERIODS = 100
+RACE_PERIODS = 100
 """Of the longest job, for which a replication lasts."""
 DECISION_EVENTS = 1_000_000
 """Events in the search for a plan that jobs wait for: about two seconds."""
@@ -167,7 +167,7 @@ def long_periods(instance: Instance) -> int:
 
     It decreases with the number of jobs, since there is no time for hundreds.
     """
-    return max(PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
+    return max(RACE_PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
 
 def minimum_time(instance: Instance) -> float:
@@ -259,12 +259,14 @@ def _search_group(
     if len(part.jobs) == 1 or budget.stopped:
         return [free]
     began = budget.remaining
-    evaluator = options.evaluator(part, _SEARCHING, PERIODS, budget)  # which simulates the base
+    evaluator = options.evaluator(
+        part, _SEARCHING, RACE_PERIODS, budget
+    )  # which simulates the base
     if evaluator.is_least(evaluator.means(free)) or budget.stopped:
         return [free]
     if began is not None and budget.remaining:
         took = (began - budget.remaining) / budget.remaining  # for one value
-        share = min(1 / 2, _LAST_VALUES * took * long_periods(part) / PERIODS)
+        share = min(1 / 2, _LAST_VALUES * took * long_periods(part) / RACE_PERIODS)
         evaluator.budget = budget = budget.fraction(1.0 - share)
     search = _GroupSearch(part, options, hyperperiods_fit, evaluator, [free])
     search.try_start()

@@ -100,7 +100,7 @@ def solve_slowdown(
     trajectory: list[ProgressEvent] = []
 
     def report(slowdown: Fraction) -> None:
-        event = ProgressEvent(budget.elapsed, slowdown, min(bound.value, slowdown), "play")
+        event = ProgressEvent(budget.elapsed, slowdown, min(bound.value, slowdown), "simulation")
         trajectory.append(event)
         budget.iterate()
         budget.note(event)
@@ -137,7 +137,7 @@ def _not_simulated(arguments: Arguments, bound: Bound, enough_s: int) -> Result:
         solve_s=schedule.runtime_s,
         trajectory=(),
         levels=(Level(SLOWDOWN, None, proved=False),),
-        notes=(f"no time to simulate, for which {enough_s} s would do: no job is gated", *unknown),
+        notes=(f"no time to simulate, {enough_s} s needed: no job is gated", *unknown),
     )
 
 

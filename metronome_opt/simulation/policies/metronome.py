@@ -21,7 +21,7 @@ from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
     DECISION_EVENTS,
-    PERIODS,
+    RACE_PERIODS,
     SlotSearchOptions,
     find_plan,
 )
@@ -214,7 +214,7 @@ class Metronome(Policy):
         if found == present:
             return present
         evaluator = options.evaluator(
-            group.instance, _FIRST_SEED, PERIODS, Budget(), group.change_costs
+            group.instance, _FIRST_SEED, RACE_PERIODS, Budget(), group.change_costs
         )
         if not evaluator.is_within_loss(present):
             present = ungated

@@ -80,10 +80,10 @@ def assert_within_loss(result: Result) -> None:
     assert result.schedule.expected_ms is not None
     for name, expected in result.schedule.expected_ms.items():
         assert float(expected) <= MOST_HARM * result.unshifted_ms[name]
-    player = PlanSimulator(result.instance, _FRESH, network=result.schedule.network)
-    unshifted = player.slowdowns(Plan(result.instance.unshifted))
+    simulator = PlanSimulator(result.instance, _FRESH, network=result.schedule.network)
+    unshifted = simulator.slowdowns(Plan(result.instance.unshifted))
     assert np.all(
-        player.slowdowns(Plan.of(result.instance, result.schedule)) <= MOST_HARM * unshifted
+        simulator.slowdowns(Plan.of(result.instance, result.schedule)) <= MOST_HARM * unshifted
     )
 
 

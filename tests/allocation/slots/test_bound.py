@@ -139,8 +139,8 @@ def test_bound_of_loads_is_the_convex_minimum(instance: Instance) -> None:
 def test_no_simulated_slowdown_is_below_the_bound(instance: Instance) -> None:
     bound = slowdown_bound(instance).value
     assert bound >= 1
-    player = PlanSimulator(instance, (0,), periods=400, jitter_factor=0.0)
-    simulated = player.value(player.slowdowns(Plan(instance.unshifted)))
+    simulator = PlanSimulator(instance, (0,), periods=400, jitter_factor=0.0)
+    simulated = simulator.value(simulator.slowdowns(Plan(instance.unshifted)))
     assert simulated > 0.99 * bound  # of a play, the first and the last iteration are cut
 
 

@@ -43,7 +43,7 @@ def test_without_time_to_simulate_slowdown_is_unknown(seconds: float) -> None:
     assert set((result.schedule.gated or {}).values()) == {False}  # they do not fit
     assert "slowdown not simulated, lower bound 1.1835, " in result.summary()
     assert str(result.levels[0]) == "slowdown not simulated (not proved)"
-    assert result.notes[-1].startswith("no time to simulate, for which")
+    assert result.notes[-1].startswith("no time to simulate, ")
 
 
 LIGHT = network(*(job(name, 20, (0, 20, 60), weight=0) for name in "ab"))

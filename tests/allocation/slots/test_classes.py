@@ -120,9 +120,9 @@ def test_short_bursts_are_urgent() -> None:
 
 def test_gated_jobs_go_first_within_their_class() -> None:
     """Alone in the higher class a is never late, whoever keeps slots."""
-    player = PlanSimulator(SHORT, (0,), network="gated")
+    simulator = PlanSimulator(SHORT, (0,), network="gated")
     gated = Plan(SHORT.unshifted, {"b": 100})
-    late, alone = (player.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))
+    late, alone = (simulator.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))
     assert late > 1.1
     assert alone == pytest.approx(1.0, abs=1e-3)
 

@@ -54,8 +54,8 @@ def test_very_different_periods_shorten_simulation(
     """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""
     played: list[float] = []
 
-    def counted(player: PlanSimulator, _: Plan) -> object:
-        played.append(player.events)
+    def counted(simulator: PlanSimulator, _: Plan) -> object:
+        played.append(simulator.events)
         return np.ones(2)
 
     monkeypatch.setattr(PlanSimulator, "slowdowns", counted)

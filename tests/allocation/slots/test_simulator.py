@@ -14,15 +14,15 @@ ONE = (0,)
 TWINS = network(*(job(name, 20, (0, 8, 100)) for name in "ab"))
 
 
-def exactly(player: PlanSimulator, plan: Plan) -> list[float]:
-    return [round(value, 9) for value in player.slowdowns(plan)]
+def exactly(simulator: PlanSimulator, plan: Plan) -> list[float]:
+    return [round(value, 9) for value in simulator.slowdowns(plan)]
 
 
 @pytest.mark.parametrize("periods", [{}, {"a": 20}])
 def test_single_job_is_not_slowed_down(periods: dict[str, int]) -> None:
     alone = network(job("a", 20, (3, 8, 100)))
-    player = PlanSimulator(alone, ONE, network="tcp", jitter_factor=0.0)
-    assert exactly(player, Plan({"a": 5}, periods)) == [1]
+    simulator = PlanSimulator(alone, ONE, network="tcp", jitter_factor=0.0)
+    assert exactly(simulator, Plan({"a": 5}, periods)) == [1]
 
 
 @pytest.mark.parametrize(("rate", "slowdown"), [(100, 1.4), (60, 1.08), (50, 1)])
@@ -30,8 +30,8 @@ def test_bursts_that_always_meet_share_link(rate: int, slowdown: float) -> None:
     # 8 slots at 50 instead of 100 take 16, beside 12 of computing; at 50 instead of 60 they take
     # 9.6.
     twins = network(*(job(name, 20, (0, 8, rate)) for name in "ab"))
-    player = PlanSimulator(twins, ONE, jitter_factor=0.0)
-    assert exactly(player, Plan(twins.unshifted)) == [slowdown] * 2
+    simulator = PlanSimulator(twins, ONE, jitter_factor=0.0)
+    assert exactly(simulator, Plan(twins.unshifted)) == [slowdown] * 2
 
 
 def test_gated_jobs_may_be_served_first() -> None:

@@ -64,7 +64,7 @@ def test_disjoint_groups_are_solved_separately() -> None:
     assert_sound(result)
     assert gated_jobs(result) == "a b c d"
     assert 1 <= (result.value or 0) < NEARLY_ALONE
-    assert [event.source for event in result.trajectory] == ["play"] * 4  # by greedy, by auto
+    assert [event.source for event in result.trajectory] == ["simulation"] * 4  # by greedy, by auto
     assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
 
 
