@@ -241,7 +241,7 @@ def check_feasibility(
         Seconds; None for no limit. What is found by then is returned, at Ctrl-C as well.
     seed
         Random seed.
-    workers
+    threads
         Threads of the back end; None for one per core.
     cushion_slots
         Slots added to every burst.
