@@ -17,12 +17,12 @@ class MetronomeError(Exception):
     message
         The line.
     others
-        Further faults of the input, in lines; the text only counts them.
+        Further errors of the input, in lines; the text only counts them.
 
     Attributes
     ----------
     lines
-        All faults.
+        All errors.
     """
 
     exit_status = 1
@@ -33,7 +33,7 @@ class MetronomeError(Exception):
 
 
 class InputError(MetronomeError, ValueError):
-    """The input cannot be used as it is: a file, an argument, a combination of them."""
+    """The input is invalid: a file, an argument, a combination of them."""
 
     exit_status = 2
 
@@ -65,17 +65,17 @@ class RemoteError(MetronomeError):
     ----------
     message
         The line, without credentials.
-    passing
+    is_transient
         Whether another request may succeed.
     """
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
         super().__init__(message)
-        self.passing = passing
+        self.is_transient = is_transient
 
 
 class SolverError(MetronomeError, RuntimeError):
-    """A back end failed, or gave an unknown answer."""
+    """A back end failed, or returned an unexpected result."""
 
 
 class PluginError(MetronomeError, RuntimeError):
@@ -92,8 +92,8 @@ def quote(value: object) -> str:
     return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 3] + "..."
 
 
-def reason(error: Exception) -> str:
-    """Return the text of an exception, which is empty if memory ran out."""
+def describe_error(error: Exception) -> str:
+    """Return the text of an exception; that of a `MemoryError` is empty."""
     return str(error) or "out of memory"
 
 
@@ -104,23 +104,23 @@ def format_path(path: Sequence[str | int]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            plain = step.isprintable() and 0 < len(step) <= _MAX_QUOTED
-            name = step if plain else quote(step)
+            is_plain = step.isprintable() and 0 < len(step) <= _MAX_QUOTED
+            name = step if is_plain else quote(step)
             text += f".{name}" if text else name
     return text
 
 
 def sanitize(text: str, length: int) -> str:
-    """Return foreign text as printable ASCII of at most `length` characters."""
+    """Return external text as printable ASCII of at most `length` characters."""
     clean = " ".join(text.encode("ascii", "backslashreplace").decode().split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in clean)
     return printable if len(printable) <= length else printable[: length - 3] + "..."
 
 
-def first_few(names: Sequence[str], most: int = 3) -> str:
+def first_few(names: Sequence[str], max_names: int = 3) -> str:
     """Return the first names as text, and the number of further ones."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - max_names
+    return ", ".join(names[:max_names]) + (f" and {more} more" if more > 0 else "")
 
 
 def pluralise(count: int, what: str) -> str:

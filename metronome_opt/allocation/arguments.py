@@ -11,7 +11,7 @@ from typing import Any, get_args
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.problem.result import Result
-from metronome_opt.problem.stopping import MaxRuntime, StoppingRule, Watch
+from metronome_opt.problem.stopping import MaxRuntime, RuleMonitor, StoppingRule
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import locate, read_source
@@ -134,7 +134,7 @@ def hyperperiod_of(source: PlacedInstance | Scenario) -> int | None:
 
 def find_limits(
     time_limit: float | None, stop: StoppingRule | Sequence[StoppingRule]
-) -> tuple[float | None, Watch | None]:
+) -> tuple[float | None, RuleMonitor | None]:
     """Return the time limit, that of rules if there is one, and what watches the other rules."""
     rules = [stop] if callable(stop) else stop
     if not isinstance(rules, Sequence) or not all(map(callable, rules)):
@@ -143,7 +143,7 @@ def find_limits(
     if limits and time_limit != DEFAULT_TIME_LIMIT:
         raise InputError("time_limit: conflicts with MaxRuntime; give one of the two")
     others = [rule for rule in rules if not isinstance(rule, MaxRuntime)]
-    return min(limits, default=time_limit), Watch(others) if others else None
+    return min(limits, default=time_limit), RuleMonitor(others) if others else None
 
 
 def find_names(

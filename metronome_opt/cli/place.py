@@ -31,7 +31,7 @@ def place(
     ] = None,
     cluster: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Make STATE first: an empty cluster, as of a scenario."),
+        typer.Option(metavar="FILE", help="Create STATE with the cluster of FILE, without jobs."),
     ] = None,
     with_jobs: Annotated[
         bool, typer.Option("--with-jobs", help="Keep the jobs of the scenario on their nodes.")
@@ -45,11 +45,11 @@ def place(
     ] = None,
     cordon: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE", help="Cordon a node: it takes no more tasks."),
+        typer.Option(metavar="NODE", help="Cordon a node: it accepts no new tasks."),
     ] = None,
     uncordon: Annotated[
         list[str] | None,
-        typer.Option(metavar="NODE", help="Uncordon a node: it takes tasks again."),
+        typer.Option(metavar="NODE", help="Uncordon a node: it accepts tasks again."),
     ] = None,
     link_capacity: Annotated[
         list[str] | None,
@@ -64,15 +64,13 @@ def place(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write the state as a scenario, as for solve."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="Write the state as a scenario file."),
     ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw iterations without and with JOB here (.svg, .png or .pdf); without a JOB "
+            help="Draw iteration times before and after JOB (.svg, .png or .pdf); without a JOB "
             "the racks, and where jobs run.",
         ),
     ] = None,
@@ -83,20 +81,20 @@ def place(
 
     A reservation is on the disk in STATE before it is printed.
     """
-    change = _change_of(cordon or (), uncordon or (), link_capacity or ())
-    is_changed = bool(change.capacities or change.up)
+    change = _parse_change(cordon or (), uncordon or (), link_capacity or ())
+    changes_cluster = bool(change.capacities or change.up)
     if cluster is None and with_jobs:
         raise InputError("--cluster: missing; --with-jobs is for a new STATE")
-    _check_alone(
-        job is not None, cluster is not None or is_changed, remove, apply_schedule, dry_run
+    _check_exclusive_options(
+        job is not None, cluster is not None or changes_cluster, remove, apply_schedule, dry_run
     )
     options.check_outputs(plot, claims)
     new = None
     if cluster is not None:
         new = new_state(cluster, with_jobs=with_jobs)
-        _read_gang(new, state, job, remove, change)  # faults are raised before STATE is made
-    is_read = dry_run or not (cluster or job or is_changed or remove or apply_schedule)
-    with _opened(state, new, is_read=is_read) as current:
+        _read_gang(new, state, job, remove, change)  # errors are raised before STATE is made
+    is_read_only = dry_run or not (cluster or job or changes_cluster or remove or apply_schedule)
+    with _open_state(state, new, is_read_only=is_read_only) as current:
         before = current.sequence
         gang = _read_gang(current, state, job, remove, change)
         for line in _apply_change(current, change):
@@ -124,30 +122,34 @@ def place(
 
 
 @contextmanager
-def _opened(path: Path, new: ClusterState | None, *, is_read: bool) -> Iterator[ClusterState]:
-    """Open the state in a file, or make it; one that is only read may have a writer."""
+def _open_state(
+    path: Path, new: ClusterState | None, *, is_read_only: bool
+) -> Iterator[ClusterState]:
+    """Open the state in a file, or make it; another process may write a state that is read."""
     from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 
-    if is_read:
+    if is_read_only:
         yield read_cluster_state(path)
         return
     with Store(path) if new is None else Store.keep(path, new) as store:
         yield store.state
 
 
-def _check_alone(
-    has_job: bool, is_changed: bool, remove: str | None, schedule: Path | None, dry_run: bool
+def _check_exclusive_options(
+    has_job: bool, changes_cluster: bool, remove: str | None, schedule: Path | None, dry_run: bool
 ) -> None:
     """Refuse options that exclude others."""
-    if schedule is not None and (has_job or is_changed or remove is not None):
+    if schedule is not None and (has_job or changes_cluster or remove is not None):
         raise InputError(
-            "--apply-schedule: is for a STATE that stays as it is; do all else before or after"
+            "--apply-schedule: cannot be combined with JOB, --remove or changes of nodes and links"
         )
-    if dry_run and (not has_job or is_changed):
-        raise InputError("--dry-run: is for a JOB alone, in a STATE that is there already")
+    if dry_run and (not has_job or changes_cluster):
+        raise InputError(
+            "--dry-run: needs a JOB and an existing STATE, without changes of nodes and links"
+        )
 
 
-def _change_of(
+def _parse_change(
     cordoned: Iterable[str], uncordoned: Iterable[str], capacities: Iterable[str]
 ) -> Change:
     """Return the change of nodes and links that options name."""
@@ -286,8 +288,8 @@ def _apply_schedule(state: ClusterState, path: Path) -> None:
 
     schedule = read_schedule(path)
     with error_context(path):
-        is_changed = apply_schedule(state, schedule)
-    typer.echo(f"{path}: {'taken over' if is_changed else 'in force already'}", err=True)
+        changes_cluster = apply_schedule(state, schedule)
+    typer.echo(f"{path}: {'taken over' if changes_cluster else 'in force already'}", err=True)
 
 
 def _remove(state: ClusterState, job: str) -> None:

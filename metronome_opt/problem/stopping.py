@@ -15,14 +15,14 @@ from typing import Protocol
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.result import ProgressEvent
 
-_POLL_S = 0.01  # between two calls of rules without an event
+_POLL_S = 0.01  # minimum time between two calls of rules without an event
 
 
 class StoppingRule(Protocol):
     """A callable that gets every new incumbent and bound, and returns True to stop the run.
 
     After a first event it is also called after every iteration and every hundredth of a second,
-    with an event without source. Calls may come from any thread, but never two at a time.
+    with an event whose source is empty. Calls may come from any thread, but never two at a time.
     """
 
     def __call__(self, event: ProgressEvent, /) -> bool | None:
@@ -31,7 +31,7 @@ class StoppingRule(Protocol):
 
 @dataclass(frozen=True)
 class MaxRuntime:
-    """Stop after some seconds, like ``time_limit``."""
+    """Stop after `seconds`, like ``time_limit``."""
 
     seconds: float
 
@@ -42,10 +42,10 @@ class MaxRuntime:
 
 @dataclass(frozen=True)
 class MaxIterations:
-    """Stop after some iterations; with one thread the run is repeatable.
+    """Stop after `iterations`; with one thread the run is repeatable.
 
-    An iteration is the evaluation of a schedule of the problem or of a part of it; in minimising
-    slowdown, the decision on a group of jobs.
+    An iteration is the evaluation of a schedule of the problem or of a part of it; when slowdown is
+    minimised, the decision on a group of jobs.
     """
 
     iterations: int
@@ -80,59 +80,61 @@ class NoImprovement:
 
 def _check(name: str, limit: float) -> None:
     if not isinstance(limit, int | float) or not 0 <= limit < math.inf:
-        raise InputError(f"{name}: must be a number from 0 on, got {quote(limit)}")
+        raise InputError(f"{name}: must be a finite number, at least 0, got {quote(limit)}")
 
 
-class Watch:
+class RuleMonitor:
     """The stopping rules of a run, with its iterations, improvements and time."""
 
     def __init__(self, rules: Sequence[StoppingRule]) -> None:
         self._rules = rules
         self._lock = threading.RLock()
-        self._began = self._polled = self._improved = time.perf_counter()
+        self._start_s = self._last_poll_s = self._improved_s = time.perf_counter()
         self._last = ProgressEvent(0.0, None, None, "")
-        self._iteration = self._improved_at = 0
-        self._ended = False
+        self._iteration = self._improved_iteration = 0
+        self._is_stopped = False
 
     def iterate(self) -> None:
         """Count an iteration."""
         with self._lock:
             self._iteration += 1
             if self._last.source:
-                self._ask_again()
+                self._call_rules_again()
 
     def note(self, event: ProgressEvent) -> bool:
         """Record a new incumbent or bound; return whether to stop."""
         with self._lock:
-            # Objectives that are maximised may rise.
+            # Maximised objectives improve upwards, so any change counts.
             if event.incumbent not in (None, self._last.incumbent):
-                self._improved = time.perf_counter()
-                self._improved_at = self._iteration
+                self._improved_s = time.perf_counter()
+                self._improved_iteration = self._iteration
             self._last = event
-            return self._ask(event)
+            return self._call_rules(event)
 
     def poll(self) -> bool:
         """Return whether to stop without an event; rules are called rarely."""
-        if self._ended or time.perf_counter() - self._polled < _POLL_S:
-            return self._ended
+        if self._is_stopped or time.perf_counter() - self._last_poll_s < _POLL_S:
+            return self._is_stopped
         with self._lock:
             if not self._last.source:
                 return False
-            return self._ask_again()
+            return self._call_rules_again()
 
-    def _ask_again(self) -> bool:
+    def _call_rules_again(self) -> bool:
         """Call the rules for another iteration or a later time."""
-        now = time.perf_counter() - self._began
-        return self._ask(replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now)))
+        now = time.perf_counter() - self._start_s
+        return self._call_rules(
+            replace(self._last, source="", elapsed_s=max(self._last.elapsed_s, now))
+        )
 
-    def _ask(self, event: ProgressEvent) -> bool:
-        self._polled = now = time.perf_counter()
+    def _call_rules(self, event: ProgressEvent) -> bool:
+        self._last_poll_s = now = time.perf_counter()
         event = replace(
             event,
             iteration=self._iteration,
-            stalled=self._iteration - self._improved_at,
-            stalled_s=now - self._improved,
+            stalled=self._iteration - self._improved_iteration,
+            stalled_s=now - self._improved_s,
         )
         for rule in self._rules:  # all: a rule that keeps a record must not miss an event
-            self._ended = bool(rule(event)) or self._ended
-        return self._ended
+            self._is_stopped = bool(rule(event)) or self._is_stopped
+        return self._is_stopped

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from fractions import Fraction
 
-from metronome_opt.errors import SolverError, reason
+from metronome_opt.errors import SolverError, describe_error
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
@@ -172,7 +172,7 @@ def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> No
                 if len(blocks.runs) == 1:
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)
-                search.notes.append(f"block of {names}: {reason(error)}")
+                search.notes.append(f"block of {names}: {describe_error(error)}")
             except BaseException:
                 search.end(StopReason.FINISHED)  # the pool waits for what is running
                 raise

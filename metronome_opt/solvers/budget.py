@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from metronome_opt.problem.result import ProgressEvent, StopReason
-from metronome_opt.problem.stopping import Watch
+from metronome_opt.problem.stopping import RuleMonitor
 
 T = TypeVar("T")
 _TICK_S = 0.01  # between two readings of the clock
@@ -48,11 +48,11 @@ class Budget:
         seconds: float | None = None,
         *,
         parent: Budget | None = None,
-        watch: Watch | None = None,
+        watch: RuleMonitor | None = None,
     ) -> None:
         self._start = time.perf_counter()
         self._run_start: float = self._start if parent is None else parent._run_start
-        self._watch: Watch | None = watch or (None if parent is None else parent._watch)
+        self._watch: RuleMonitor | None = watch or (None if parent is None else parent._watch)
         self._seconds = seconds
         self._parent = parent
         self._ended: StopReason | None = None

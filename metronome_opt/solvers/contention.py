@@ -6,7 +6,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from metronome_opt.errors import InputError, MissingBackendError, SolverError, reason
+from metronome_opt.errors import InputError, MissingBackendError, SolverError, describe_error
 from metronome_opt.plugins import describe_failure
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import CustomSolverError, Result, StopReason
@@ -68,7 +68,7 @@ def solve_contention(arguments: Arguments) -> Result:
     except KeyboardInterrupt:
         search.interrupt()
     except MemoryError as error:
-        search.notes.append(f"stopped: {reason(error)}")
+        search.notes.append(f"stopped: {describe_error(error)}")
     except (Exception, SystemExit) as error:
         found = search.found_by not in ("", _UNSHIFTED)
         if solver.is_own:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metronome_opt.errors import reason
+from metronome_opt.errors import describe_error
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.cost_network.model import CostNetwork
@@ -126,7 +126,7 @@ class Elimination:
             self._attempts.pop(max_cells, None)
         self._sizes = tuple(size for size in self._sizes if size not in sizes)
         self.exhausted = not self._sizes
-        self.search.notes.append(f"no elimination: {reason(why)}")
+        self.search.notes.append(f"no elimination: {describe_error(why)}")
 
 
 class _Attempt:

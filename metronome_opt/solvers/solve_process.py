@@ -88,12 +88,12 @@ def solve_cpsat(solver: Any, model: Any, send: Send) -> None:
 
     names = [variable.name for variable in model.proto.variables]
 
-    class Watch(cp_model.CpSolverSolutionCallback):
+    class RuleMonitor(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
             _send_solution(send, names, self.response_proto.solution)
 
     solver.best_bound_callback = lambda bound: send(bound=float(bound))
-    status = solver.solve(model, Watch())
+    status = solver.solve(model, RuleMonitor())
     if status == cp_model.OPTIMAL:
         _send_solution(send, names, solver.response_proto.solution)
     native = solver.status_name(status)

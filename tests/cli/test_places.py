@@ -219,7 +219,7 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert metronome("place state --apply-schedule s.json") == 0
     taken = json.loads("".join(printed(capsys, "place state --json")))["claims"]
     assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
-    said = "--apply-schedule: is for a STATE that stays as it is"
+    said = "--apply-schedule: cannot be combined with JOB"
     assert said in error_of(capsys, "place state --apply-schedule s.json --cordon node-00")
     assert "Is a directory" in error_of(capsys, "solve .")
 

@@ -18,7 +18,7 @@ from metronome_opt.problem.schedule import OBJECTIVES
 
 
 def test_objectives_of_schedules_are_registered() -> None:
-    assert set(BY_NAME) == {"slowdown", "completion", "delay", "strict", *OBJECTIVES}
+    assert set(BY_NAME) == {"slowdown", "completion", "delay", "lexicographic", *OBJECTIVES}
     for name, objective in BY_NAME.items():
         assert find_objective(name) is objective
         assert objective.name == name

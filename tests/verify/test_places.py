@@ -81,8 +81,8 @@ def test_true_places_have_no_violation() -> None:
         ({"a": ["node-00", "node-09"]}, "places.a[1]: stated 'node-09', but no such node"),
         ({"a": ["node-00"]}, "places.a: stated 1 node, but it has 2 tasks"),
         ({"a": ["node-01"] * 3}, "places.a: stated 3 nodes, but it has 2 tasks"),
-        ({"a": None}, "places.a: stated nothing, but every job runs or waits"),
-        ({"waiting": ("d", "a")}, "waiting: stated 'a', but it has a place, too"),
+        ({"a": None}, "places.a: stated no placement, but it must be placed or waiting"),
+        ({"waiting": ("d", "a")}, "waiting: stated 'a', but it is also placed"),
         ({"waiting": ("d", "d")}, "waiting: stated 'd', but it is named 2 times"),
         ({"waiting": ("d", "e")}, "waiting: stated 'e', but no such job"),
         ({"e": ["node-01", "node-01"]}, "places.'e': stated 2 nodes, but no such job"),
@@ -143,7 +143,7 @@ def test_network_costs_that_jobs_do_not_tolerate_are_named(
 
 def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
     (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
-    assert str(fault) == "waiting: stated 'd', but jobs wait only where the others have places"
+    assert str(fault) == "waiting: stated 'd', but jobs wait only if `places` states the others"
     instance = build_problem(scenario(*JOBS), PLACES).instance
     (fault,) = verify_placed(instance, schedule(PLACES, ["d"]))[1]
     assert str(fault) == "places: stated nodes, but an instance has none; name its scenario"

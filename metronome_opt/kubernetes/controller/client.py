@@ -73,7 +73,7 @@ class ClusterError(RemoteError):
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
-        super().__init__(message, passing=code is None or code in _PASSING or code >= 500)
+        super().__init__(message, is_transient=code is None or code in _PASSING or code >= 500)
         self.code = code
 
 

@@ -197,7 +197,7 @@ def test_refusals_are_one_line(
     assert len(str(caught.value)) < 450
     assert TOKEN not in str(caught.value)
     assert caught.value.__suppress_context__
-    assert caught.value.passing == passing
+    assert caught.value.is_transient == passing
 
 
 def test_server_that_is_away_is_one_line(tmp_path: Path) -> None:
