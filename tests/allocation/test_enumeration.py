@@ -33,9 +33,9 @@ def test_search_reaches_the_lowest_price_of_all_places() -> None:
     ("name", "cases"),
     [
         ("slowdown", range(10)),
-        ("strict", range(5)),
+        ("lexicographic", range(5)),
         pytest.param("slowdown", CASES, marks=pytest.mark.slow),
-        pytest.param("strict", range(10), marks=pytest.mark.slow),
+        pytest.param("lexicographic", range(10), marks=pytest.mark.slow),
     ],
 )
 def test_allocation_is_nearly_as_good_as_the_best_of_all_places_simulated(

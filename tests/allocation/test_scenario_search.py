@@ -45,7 +45,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
             job.model_copy(update={"priority": draw.choice((1, 2, 4))}) for job in scenario.jobs
         ]
         drawn = scenario.model_copy(update={"jobs": jobs})
-        levels = simulated_levels(["strict"], {job.name: job.priority for job in drawn.jobs})
+        levels = simulated_levels(["lexicographic"], {job.name: job.priority for job in drawn.jobs})
         search = PlacementSearch(drawn, levels)
         by_priority, strict = (
             search.values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, minimize
 
@@ -121,7 +121,7 @@ def convex_minimum(instance: Instance) -> float:
         constraints=LinearConstraint(loads, -np.inf, 1),
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    assert found.success
+    assume(found.success)  # its line search gives up now and then
     return float(found.fun)
 
 
