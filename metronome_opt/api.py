@@ -147,7 +147,7 @@ def solve(
     if are_simulated(names):
         raise InputError(f"objectives: {names[0]} is simulated; use `allocate`")
     # Drivers load when they run: what is loaded before the budget starts is not counted.
-    from metronome_opt.allocation.solving import state_allocation
+    from metronome_opt.allocation.driver import state_allocation
     from metronome_opt.solvers.contention import custom_solver_error, load_kernels
     from metronome_opt.solvers.multiobjective.solve import solve_goal
 
@@ -229,8 +229,8 @@ def allocate(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     """
+    from metronome_opt.allocation.driver import allocate_jobs, load_allocation
     from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
-    from metronome_opt.allocation.solving import allocate_jobs, load_allocation
 
     source = find_source(scenario, network)
     chosen = find_solver(solver, ALLOCATION_SOLVERS)
@@ -312,7 +312,7 @@ def pareto(
         for name, value in (("network", network), ("max_loss", max_loss)):
             if value is not None:
                 raise InputError(f"{name}: is for slowdown and delay; omit it")
-        from metronome_opt.allocation.solving import notes_on, state_places
+        from metronome_opt.allocation.driver import notes_on, state_places
         from metronome_opt.solvers.multiobjective.pareto import pareto as find_front
 
         with naming_problem(problem):
@@ -328,9 +328,9 @@ def pareto(
         )
         points = tuple(state_places(point, placed, None) for point in front.points)
         return replace(front, points=points, notes=(*notes_on(placed), *front.notes))
+    from metronome_opt.allocation.driver import allocate_once
     from metronome_opt.allocation.slots.front import NAMES, slowdown_front
     from metronome_opt.allocation.slots.solve import warm_up_engine
-    from metronome_opt.allocation.solving import allocate_once
 
     if cushion_slots:
         raise InputError("cushion_slots: is for contention, latency and stretch; omit it")

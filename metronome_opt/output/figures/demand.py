@@ -68,14 +68,17 @@ class Drawing:
 
 
 def find_schedule(
-    problem: Problem, offsets: Mapping[str, int] | None, stretch: Mapping[str, int] | None
-) -> tuple[Instance, Mapping[str, int], Mapping[str, int]]:
-    """Return the instance of a problem, with offsets and stretch: those of a result by default."""
+    problem: Problem,
+    offsets: Mapping[str, int] | None = None,
+    stretch: Mapping[str, int] | None = None,
+) -> tuple[Instance, Mapping[str, int], Mapping[str, int], Fraction | None]:
+    """Return the instance of a problem, offsets, stretch and its limit: of a result by default."""
     if isinstance(problem, Result):
         offsets = problem.offsets if offsets is None else offsets
-        return problem.instance, offsets, problem.stretch if stretch is None else stretch
+        stretch = problem.stretch if stretch is None else stretch
+        return problem.instance, offsets, stretch, problem.schedule.stretch_limit
     instance = problem if isinstance(problem, Instance) else load(problem).instance
-    return instance, instance.unshifted if offsets is None else offsets, stretch or {}
+    return instance, instance.unshifted if offsets is None else offsets, stretch or {}, None
 
 
 def prepare(

@@ -96,15 +96,13 @@ def plot_heatmap(
     InputError
         If an offset is missing, unknown or out of range.
     """
-    instance, offsets, stretch = find_schedule(problem, offsets, stretch)
-    limit = problem.schedule.stretch_limit if isinstance(problem, Result) else None
-    drawing = prepare(instance, offsets, stretch, limit)
+    drawing = prepare(*find_schedule(problem, offsets, stretch))
     rows = select_rows(drawing.instance)
     count = max(1, len(rows.links))
     ax = ax or new_axes(_WIDTH, 1.6 + min(_MAX_HEIGHT, _ROW * count))
     per_column = math.ceil(rows.slots / _MAX_COLUMNS)
     begins = np.arange(0, rows.slots, per_column)
-    slot_ms = instance.slot_ms
+    slot_ms = drawing.instance.slot_ms
     shares = np.zeros((count, len(begins)))
     late = []
     for row, link in enumerate(rows.links):
@@ -215,12 +213,11 @@ def plot_overview(
     InputError
         If an offset or a stretch is missing, unknown or out of range.
     """
-    instance, offsets, stretch = find_schedule(problem, None, stretch)
+    instance, offsets, stretch, limit = find_schedule(problem, stretch=stretch)
     if schedules is None:
-        schedules = {"unshifted": instance.unshifted}
+        schedules, stretch_limit = {"unshifted": instance.unshifted}, limit
         if isinstance(problem, Result):
             schedules[problem.schedule.solver] = offsets
-            stretch_limit = problem.schedule.stretch_limit
     names = list(schedules)
     at_periods = ""
     if stretch and any(stretch.values()):

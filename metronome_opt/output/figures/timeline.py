@@ -90,9 +90,7 @@ def plot_timeline(
     InputError
         If there is no such link, or an offset is missing, unknown or out of range.
     """
-    instance, offsets, stretch = find_schedule(problem, offsets, stretch)
-    limit = problem.schedule.stretch_limit if isinstance(problem, Result) else None
-    drawing = prepare(instance, offsets, stretch, limit)
+    drawing = prepare(*find_schedule(problem, offsets, stretch))
     chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)
@@ -100,7 +98,7 @@ def plot_timeline(
     # Equal slots in a row are drawn together.
     changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1
     edges = np.concatenate(([0], changes, [slots]))
-    times, rates = edges * float(instance.slot_ms), demand[:, edges[:-1]]
+    times, rates = edges * float(drawing.instance.slot_ms), demand[:, edges[:-1]]
     total = rates.sum(axis=0)
     highest = max(chosen.capacity, int(total.max()))
     _prepare_axes(ax, (0.0, float(times[-1])), highest, chosen.capacity)
