@@ -156,6 +156,7 @@ def loaded_by(statement: str) -> set[str]:
             "numpy pydantic yaml rich pandas",
         ),
         ("import metronome_opt.cli.options", "numpy networkx"),
+        ("import metronome_opt.cli.solve, metronome_opt.cli.allocate", "numpy networkx pandas"),
         ("import metronome_opt.solvers, metronome_opt.plot", "ortools pulp highspy matplotlib"),
         (
             "import metronome_opt.gate",

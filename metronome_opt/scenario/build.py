@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, Job, default_limit
 from metronome_opt.scenario.cluster import Paths
@@ -238,6 +236,8 @@ def common_hyperperiod(periods: Collection[int], longest: int) -> int | None:
     together = math.lcm(*periods)
     if together <= longest:
         return together
+    import numpy as np  # few scenarios need it; help of commands is quick without
+
     first, last = max(periods), min(longest, max(_SEARCHED, 2 * max(periods)))
     if first > last:
         return None
