@@ -280,12 +280,8 @@ def _traffic_of(
     @cache
     def traffic(transport: Transport) -> Iteration:
         # On a link that has failed it would take for ever.
-        transport = transport._replace(rate=max(Fraction(1), transport.rate))
-        if gang.step is None:
-            pattern = Iteration.of_job(gang.job({}), slot_ms)
-        else:
-            pattern = replace(gang.step.at(transport), jitter=gang.jitter)
-        return pattern if transport.nodes == 1 else pattern.slowed_to(transport.rate)
+        rate = max(Fraction(1), transport.rate)
+        return gang.iteration_at(transport._replace(rate=rate), slot_ms)
 
     places = empty.transports(gang.tasks, gang.each, gang.allreduce)
     own = float(gang.period * slot_ms)

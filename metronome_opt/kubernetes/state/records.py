@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import (
     Jitter,
     Name,
@@ -29,9 +30,9 @@ from metronome_opt.problem.instance import HYPERPERIOD_LIMIT, Job, Phase
 from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
-from metronome_opt.scenario.iteration import divisor_from
+from metronome_opt.scenario.iteration import Iteration, divisor_from, period_of
 from metronome_opt.scenario.job_spec import JobSpec
-from metronome_opt.scenario.job_traffic import JobTraffic, Sources, in_slots
+from metronome_opt.scenario.job_traffic import JobTraffic, Sources
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 from metronome_opt.scenario.scenario_file import Folder, in_folder
 from metronome_opt.scenario.traffic import Traffic
@@ -128,6 +129,16 @@ class Gang(Record):
         """Highest rate of a task, in Mbit/s."""
         return max(phase.rate for phase in self.phases)
 
+    def iteration_at(self, transport: Transport, slot_ms: int) -> Iteration:
+        """Return its iteration at a place where it has the network to itself."""
+        if self.step is None:
+            exact = Iteration.of_job(self.job({}), slot_ms)
+        else:
+            # Bursts that are only stated are those of one flow.
+            nodes = 1 if self.step.is_stated else transport.nodes
+            exact = replace(self.step.at(transport._replace(nodes=nodes)), jitter=self.jitter)
+        return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
+
     def at(self, transport: Transport, slot_ms: int, hyperperiod: int) -> Gang:
         """Return the gang at a place, with a period that can divide the hyperperiod.
 
@@ -136,74 +147,24 @@ class Gang(Record):
         InputError
             If an iteration there is longer than the hyperperiod.
         """
-        is_inside = transport.nodes == 1
-        if self.step is None or self.step.is_stated:
-            stated = self._as_stated(slot_ms)
-            if is_inside or stated.peak <= transport.rate:
-                return stated
-            step = self.step or self._stated_step(slot_ms)
-            slowed = stated._slowed_to(transport.rate, hyperperiod)
-            return slowed.model_copy(update={"step": step})
-        limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
-        step = self.step if is_inside else self.step.limited_to(limit)
-        return self._with(*in_slots(step, transport, slot_ms), hyperperiod)
-
-    def _stated_step(self, slot_ms: int) -> TrainingStep:
-        """Return the bursts as an iteration."""
-        transfers, computed = [], 0
-        for before, phase in zip((None, *self._in_order), self._in_order, strict=False):
-            computed += phase.start - (before.end if before else 0)
-            transfers.append(
-                Transfer(
-                    kind="stated",
-                    mbit=Fraction(phase.length * slot_ms * phase.rate, 1000),
-                    ready_ms=Fraction(computed * slot_ms),
-                    needed_ms=Fraction(computed * slot_ms),
-                    max_mbps=phase.rate,
-                )
-            )
-        computed += self.period - self._in_order[-1].end
-        return TrainingStep(compute_ms=Fraction(computed * slot_ms), transfers=tuple(transfers))
-
-    def _as_stated(self, slot_ms: int) -> Gang:
-        """Return the gang with the bursts that it states, rather than those of its place."""
-        if self.step is None:
-            return self
-        phases, sending = [], 0
-        for transfer in self.step.transfers:
-            rate = transfer.max_mbps or 1
-            length = round(1000 * transfer.mbit / rate / slot_ms)
-            start = sending + round(transfer.ready_ms / slot_ms)
-            phases.append(Phase(start=start, length=length, rate=rate))
-            sending += length
-        period = sending + round(self.step.compute_ms / slot_ms)
-        return self.model_copy(update={"phases": tuple(phases), "period": period, "step": None})
-
-    @property
-    def _in_order(self) -> list[Phase]:
-        return sorted(self.phases, key=lambda phase: phase.start)
-
-    def _slowed_to(self, rate: Fraction, hyperperiod: int) -> Gang:
-        """Return the gang with no burst above a rate, in Mbit/s; pauses stay."""
-        phases, later = [], 0
-        for phase in self._in_order:
-            slowed = min(Fraction(phase.rate), rate)
-            length = math.ceil(phase.length * phase.rate / slowed)
-            start = phase.start + later
-            phases.append(Phase(start=start, length=length, rate=math.floor(slowed)))
-            later += length - phase.length
-        return self._with(tuple(phases), self.period + later, hyperperiod)
-
-    def _with(self, phases: tuple[Phase, ...], period: int, hyperperiod: int) -> Gang:
-        divisor = divisor_from(hyperperiod, period)
-        if divisor is None:
-            raise InputError(
-                f"{self.name}: period: {period} slots at its place are longer than the hyperperiod "
-                f"of {hyperperiod}; choose a longer one"
-            )
-        stretch = max(self.max_stretch, divisor - period)
-        changes = {"period": period, "phases": phases, "max_stretch": stretch}
-        return self.model_copy(update=changes)
+        whole = transport._replace(rate=Fraction(math.floor(transport.rate)))
+        iteration, step = self.iteration_at(whole, slot_ms), self.step
+        if step is None or step.is_stated:
+            stated = self.iteration_at(whole._replace(nodes=1), slot_ms)
+            step = None if iteration == stated else step or _step_of(stated)
+            if step is None is self.step:
+                return self
+            phases, slots = iteration.to_slots(slot_ms)
+        elif transport.nodes == 1:
+            phases, slots = iteration.to_slots_inside(slot_ms)
+        else:
+            phases, slots = iteration.to_slots(slot_ms)
+        with error_context(f"{self.name}: period"):
+            stretch = period_of(slots, hyperperiod, slot_ms) - slots
+        changes = {"phases": phases, "period": slots, "step": step}
+        return self.model_copy(
+            update={**changes, "max_stretch": max(self.max_stretch, stretch)}
+        )
 
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the smallest stretch with which the period divides the hyperperiod.
@@ -224,6 +185,16 @@ class Gang(Record):
             f"{self.name}: period: {period} slots do not divide the hyperperiod of "
             f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
         )
+
+
+def _step_of(iteration: Iteration) -> TrainingStep:
+    """Return an iteration whose bursts are stated, wherever it runs."""
+    transfers, computed = [], Fraction(0)
+    for burst in iteration.bursts:
+        computed += burst.after
+        rate, moments = int(burst.rate), {"ready_ms": computed, "needed_ms": computed}
+        transfers.append(Transfer(kind="stated", mbit=burst.volume, max_mbps=rate, **moments))
+    return TrainingStep(compute_ms=computed + iteration.rest, transfers=tuple(transfers))
 
 
 class Reservation(Record):

@@ -38,7 +38,7 @@ def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> WaitD
 def test_job_that_its_own_tasks_slow_down_is_placed_and_says_so() -> None:
     # Two tasks on each interface of 100 Mbit/s get 50 each: 4 slots at 60 take 4.8.
     decision = placed(state_of(cluster([4]), running("x", "n2 n3", gpus=2)), gang(4))
-    assert decision.reservation.gang.phases == (Phase(start=0, length=5, rate=50),)
+    assert decision.reservation.gang.phases == (Phase(start=0, length=5, rate=48),)
     assert (decision.reservation.gang.period, decision.reservation.period) == (13, 24)
     assert not decision.reservation.gated  # an iteration of 24 slots would take longer
     assert (decision.best_ms, decision.alone_ms) == (60, 64)
