@@ -92,7 +92,7 @@ def large_state(nodes: int, reservations: int, seed: int = 0) -> ClusterState:
         homes = _neighbours(draw, state, gang.tasks)
         offset = draw.randrange(gang.period)
         reservation = Reservation(gang=gang, nodes=tuple(homes), offset=offset, started=0)
-        state.take(reservation)
+        state.add(reservation)
     return state
 
 

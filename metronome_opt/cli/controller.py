@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,12 +64,12 @@ def controller(
     Pods wait behind the scheduling gate metronome.x-k8s.io/place. Killed at any moment, the
     controller goes on from STATE and the pods' annotations.
     """
-    from metronome_opt.cli.place import new_state
     from metronome_opt.kubernetes.claims.names import check_namespace
     from metronome_opt.kubernetes.controller.client import ALL_NAMESPACES, connect
     from metronome_opt.kubernetes.controller.live import LiveCluster
     from metronome_opt.kubernetes.controller.loop import ControllerMetrics, run, watch
     from metronome_opt.kubernetes.controller.reconcile import Controller
+    from metronome_opt.kubernetes.state.scenario import make_state
     from metronome_opt.kubernetes.state.store import Store
 
     where = check_namespace(namespace) if namespace is not None else ALL_NAMESPACES
@@ -92,7 +93,7 @@ def controller(
             _answer_scrapes(listen, metrics)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end_round)
-        new = None if cluster is None else new_state(cluster)
+        new = None if cluster is None else make_state(cluster, time.time())
         if new is not None and not state.exists():
             store = stack.enter_context(Store.keep(state, new))
             options.wrote(state)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,12 +17,7 @@ from metronome_opt.cli import options
 from metronome_opt.errors import MetronomeError, first_few, pluralise
 
 if TYPE_CHECKING:
-    from metronome_opt.kubernetes.state.monitor import (
-        Monitor,
-        ReviewOutcome,
-        SlotDecision,
-        SlotReview,
-    )
+    from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision, SlotReview
     from metronome_opt.kubernetes.state.state import ClusterState
 
 _MAX_INTERVAL_S = 86_400.0
@@ -47,7 +42,7 @@ def monitor(
     With --once or --dry-run the exit status is 1 if no job was measured.
     """
     from metronome_opt.kubernetes.profiles.prometheus import Prometheus
-    from metronome_opt.kubernetes.state.monitor import Monitor
+    from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision
     from metronome_opt.kubernetes.state.store import read_cluster_state
 
     options.check_outputs(claims=claims)
@@ -61,9 +56,9 @@ def monitor(
     watch = _Watch(state, monitored, None if dry_run else claims, as_json=as_json)
     decision = watch.check(partial(monitored.review, measured=True), dry_run=dry_run)
     if decision is None:
-        watch.report("no job has claims on links", 0, {}, None)
-    is_measured = decision is not None and len(_unmeasured(decision)) < len(decision.observations)
-    return 0 if is_measured else 1
+        watch.report(0, SlotDecision({}, "no job has claims on links"))
+        return 1
+    return 0 if len(_unmeasured(decision)) < len(decision.observations) else 1
 
 
 @dataclass
@@ -89,29 +84,21 @@ class _Watch:
             return options.INTERRUPTED
 
     def check(
-        self,
-        ask: Callable[[ClusterState], SlotReview | ReviewOutcome | None],
-        *,
-        dry_run: bool = False,
+        self, ask: Callable[[ClusterState], SlotReview | None], *, dry_run: bool = False
     ) -> SlotDecision | None:
         """Review the slots of a state and apply the decision; return it."""
-        from metronome_opt.kubernetes.state.monitor import ReviewOutcome, SlotReview
         from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 
         self._export()
-        done = ask(read_cluster_state(self.state))
-        decision = None
-        if isinstance(done, SlotReview):
-            review, decision = done, self.monitor.decide(done)
-            if dry_run:
-                done = ReviewOutcome(0, decision.reason, decision.fault)
-            else:
-                with Store(self.state) as store:
-                    done = self.monitor.apply(store.state, review, decision)
-        if done is not None:
-            self.exported &= not done.gangs
-            unmeasured = {} if decision is None else _unmeasured(decision)
-            self.report(done.line, done.gangs, unmeasured, done.fault)
+        review = ask(read_cluster_state(self.state))
+        if review is None:
+            return None
+        decision, gangs = self.monitor.decide(review), 0
+        if not dry_run:
+            with Store(self.state) as store:
+                gangs = self.monitor.apply(store.state, review, decision)
+        self.exported &= not gangs
+        self.report(gangs, decision)
         self._export()
         return decision
 
@@ -130,18 +117,17 @@ class _Watch:
             export_state(state, self.claims)
         self.exported = True
 
-    def report(
-        self, reason: str, gangs: int, unmeasured: Mapping[str, str], fault: str | None
-    ) -> None:
+    def report(self, gangs: int, decision: SlotDecision) -> None:
         """Print the outcome of a check, and the reasons of missing measurements."""
+        unmeasured, fault = _unmeasured(decision), decision.fault
         if self.as_json:
-            document: dict[str, Any] = {"rephased": gangs, "reason": reason}
+            document = {"rephased": gangs, "reason": decision.reason}
             typer.echo(json.dumps({**document, "unmeasured": unmeasured, "fault": fault}))
             return
         if fault is not None:
             typer.echo(f"metronome: {fault}", err=True)
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        typer.echo(f"{at}  {pluralise(gangs, 'job')} rephased: {reason}")
+        typer.echo(f"{at}  {pluralise(gangs, 'job')} rephased: {decision.reason}")
         for why in dict.fromkeys(unmeasured.values()):
             jobs = [job for job, reason in unmeasured.items() if reason == why]
             typer.echo(f"  not measured: {first_few(jobs, _MAX_NAMED)}: {why}")

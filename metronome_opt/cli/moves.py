@@ -10,9 +10,11 @@ from typing import Any
 import typer
 
 from metronome_opt.allocation.migrations import Migration
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import is_database
-from metronome_opt.kubernetes.state.scenario import read_migrated
+from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations
+from metronome_opt.kubernetes.state.scenario import scenario_of
+from metronome_opt.kubernetes.state.store import read_cluster_state
 from metronome_opt.output.tables import format_nodes
 from metronome_opt.scenario import Scenario
 
@@ -30,7 +32,12 @@ class Moves:
         """Read the state of a cluster, and choose the migrations that pay."""
         if not is_database(path):
             raise InputError(f"--migration-cost: {path} is no state of a cluster; leave it out")
-        return cls(*read_migrated(path, cost_s, time.time()), cost_s)
+        state = read_cluster_state(path)
+        moves = decide_migrations(state, cost_s, time.time())
+        nodes = {move.job: move.after.nodes for move in moves}
+        paths = {move.job: move.after.paths for move in moves}
+        with error_context(path):
+            return cls(scenario_of(apply_migrations(state, nodes, paths)), moves, cost_s)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the migrations as JSON."""

@@ -11,8 +11,7 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.documents import is_database, read_document
-from metronome_opt.kubernetes.state.records import JOB_FORMAT, read_job
-from metronome_opt.kubernetes.state.views import STATE_FORMAT
+from metronome_opt.kubernetes.state.records import JOB_FORMAT, STATE_FORMAT, read_job
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
 from metronome_opt.scenario import locate

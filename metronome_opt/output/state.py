@@ -1,21 +1,33 @@
-"""A cluster's state for the terminal: its jobs, and its busiest links."""
+"""A cluster's state for the terminal: its jobs, its busiest links, and where a job is placed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.table import Table
 
-from metronome_opt.output.tables import MAX_NODES, format_nodes, plain_table
+from metronome_opt.errors import pluralise
+from metronome_opt.kubernetes.state.placement import PlacementDecision
+from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.output.tables import (
+    MAX_NODES,
+    format_nodes,
+    plain_table,
+    spines_text,
+    terminal,
+)
 from metronome_opt.problem.objectives import format_share
-
-if TYPE_CHECKING:
-    from metronome_opt.kubernetes.state.state import ClusterState
 
 _BUSIEST = 20
 _RESOURCES = {"GPUs": 1, "CPU (cores)": 1000, "memory (GiB)": 1024}
+
+
+def print_state(state: ClusterState) -> None:
+    """Print the tables of a state."""
+    for table in state_tables(state):
+        terminal().print(table)
 
 
 def state_tables(state: ClusterState) -> list[Table]:
@@ -55,12 +67,12 @@ def _jobs_table(state: ClusterState) -> Table:
 
 def _links_table(state: ClusterState) -> Table:
     """Return the shared links, by number of jobs, then by demand, descending."""
-    users = Counter(link for job in state.reservations for link in state.flows(job))
+    users = Counter(link for job in state.reservations for link in state.flows[job])
     rows = []
     for link, jobs in users.items():
         if jobs > 1:
             residual = state.residual(link)
-            carries = int(state.capacity[state.link_index(link)])
+            carries = int(state.capacities[link])
             used = Fraction(int((carries - residual).sum()), len(residual) * max(1, carries))
             rows.append(
                 (-jobs, -used, link, carries, Fraction(int((residual < 0).sum()), len(residual)))
@@ -71,3 +83,60 @@ def _links_table(state: ClusterState) -> Table:
     ]
     headings = ("shared link", "jobs", "Mbit/s", "mean demand", "overloaded slots")
     return plain_table(headings, texts)
+
+
+# ------------------------------------------------------------------ a placement
+
+
+def placement_document(
+    state: ClusterState, decision: PlacementDecision, *, reserved: bool
+) -> dict[str, Any]:
+    """Return where a job is placed in a state without it, as JSON."""
+    held, slot_ms = decision.reservation, state.cluster.slot_ms
+    return {
+        "job": held.job,
+        "placed": True,
+        "reserved": reserved,
+        "nodes": list(held.nodes),
+        "racks": decision.placement.racks,
+        "gated": held.gated,
+        "traffic_class": held.traffic_class,
+        "offset": held.offset,
+        "offset_ms": held.offset * slot_ms,
+        **({"paths": held.paths} if held.paths else {}),
+        "stretch": held.stretch,
+        "period_ms": held.period * slot_ms,
+        "best_ms": round(decision.best_ms, 1),
+        "alone_ms": round(decision.alone_ms, 1),
+        "expected_ms": round(decision.expected_ms, 1),
+        "why_slower": decision.why_slower,
+        "affected": [
+            {"job": name, "before_ms": round(before, 1), "expected_ms": round(after, 1)}
+            for name, before, after in decision.affected(state)
+        ],
+    }
+
+
+def placement_lines(
+    state: ClusterState, decision: PlacementDecision, *, reserved: bool
+) -> list[str]:
+    """Return where a job is placed in a state without it, in lines."""
+    held, slot_ms = decision.reservation, state.cluster.slot_ms
+    placed, why = "placed" if reserved else "would be placed", decision.why_slower
+    racks = pluralise(decision.placement.racks, "rack")
+    slots = f"slots: offset {held.offset * slot_ms} ms of a period of {held.period * slot_ms} ms"
+    lines = [
+        f"{held.job}: {placed} on {format_nodes(held.nodes)}; {racks}",
+        f"iteration {decision.expected_ms:.0f} ms"
+        + (f" instead of {decision.best_ms:.0f}: {why}" if why else ""),
+        slots if held.gated else "no slots: bursts begin when they are ready",
+    ]
+    if state.cluster.traffic_classes > 1:
+        lines.append(f"traffic class: {held.traffic_class}")
+    if held.paths:
+        lines.append(f"spines: {spines_text(held.paths)}")
+    for name, before, after in decision.affected(state):
+        shared = ", ".join(sorted(state.flows[name].keys() & decision.placement.links.keys()))
+        times = f"iteration {after:.0f} ms instead of {before:.0f}"
+        lines.append(f"{name}: {times}: also sends on {shared}")
+    return lines

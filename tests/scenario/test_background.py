@@ -10,7 +10,6 @@ from metronome_opt.api import allocate
 from metronome_opt.kubernetes.state.placement import occupancy_of
 from metronome_opt.kubernetes.state.scenario import scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario import build_scenario
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
@@ -68,9 +67,9 @@ def test_jobs_are_placed_around_the_traffic_of_others() -> None:
 def test_a_state_knows_what_others_leave() -> None:
     state = ClusterState(spec("40%"))
     assert (state.capacities["n0"], state.capacities["n1"]) == (100, 60)
-    assert not snapshot_of(state).capacities
+    assert not state.snapshot.capacities
     state.set_capacity("n1", 50)
-    assert snapshot_of(state).capacities == {"n1": 50}
-    again = restore(snapshot_of(state))
+    assert state.snapshot.capacities == {"n1": 50}
+    again = ClusterState.of_snapshot(state.snapshot)
     assert again.capacities["n1"] == 50
     assert occupancy_of(again).resources.cluster.capacities["n1"] == 50

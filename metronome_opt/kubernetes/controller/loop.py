@@ -18,7 +18,7 @@ from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.controller.client import PODS, ClusterError, asking
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.controller.reconcile import Controller
-from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome, SlotDecision, SlotReview
+from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision, SlotReview
 from metronome_opt.kubernetes.state.observations import Read
 from metronome_opt.kubernetes.state.state import ClusterState
 
@@ -74,7 +74,9 @@ def run(
         changed.clear()
         try:
             waiting = controller.reconcile(live.pods(), live.nodes())
-            _report(rephasing.step(), metrics, notify, changed)
+            done = rephasing.step()
+            if done is not None:
+                _report(*done, metrics, notify, changed)
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:
@@ -101,20 +103,21 @@ class _Rephasing:
         self._monitor.follow(state)
         self._under_way: tuple[SlotReview, Future[SlotDecision]] | None = None
 
-    def step(self) -> ReviewOutcome | None:
-        """Apply the last decision if it is made, and begin the next one."""
+    def step(self) -> tuple[SlotDecision, int] | None:
+        """Begin the next decision, or return the last one and the gangs with other slots."""
         self._monitor.follow(self._state)
         if self._under_way is not None:
-            question, future = self._under_way
+            review, future = self._under_way
             if not future.done():
                 return None
             self._under_way = None
             try:
-                return self._monitor.apply(self._state, question, future.result())
+                decision = future.result()
+                return decision, self._monitor.apply(self._state, review, decision)
             except Exception as error:  # the controller goes on
-                self._monitor.put_back(question)
+                self._monitor.put_back(review)
                 fault = f"no slots were chosen: {type(error).__name__}: {error}"
-                return ReviewOutcome(0, "", fault)
+                return SlotDecision({}, "", fault=fault), 0
         following = self._monitor.next(self._state)
         if following is None:
             return None
@@ -123,26 +126,27 @@ class _Rephasing:
         threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
         return None
 
-    def _answer(self, question: SlotReview, future: Future[SlotDecision]) -> None:
+    def _answer(self, review: SlotReview, future: Future[SlotDecision]) -> None:
         try:
-            future.set_result(self._monitor.decide(question))
+            future.set_result(self._monitor.decide(review))
         except BaseException as error:
             future.set_exception(error)
 
 
 def _report(
-    done: ReviewOutcome | None,
+    decision: SlotDecision,
+    gangs: int,
     metrics: ControllerMetrics,
     notify: Callable[[str], None],
     changed: threading.Event,
 ) -> None:
     """Report a decision that was applied to the state; the next round gives pods their slots."""
-    if done is not None and done.fault is not None:
+    if decision.fault is not None:
         metrics.unmeasured.inc()
-        notify(done.fault)
-    if done is not None and done.gangs:
-        metrics.rephased.inc(done.gangs)
-        notify(done.line)
+        notify(decision.fault)
+    if gangs:
+        metrics.rephased.inc(gangs)
+        notify(decision.reason)
         changed.set()
 
 

@@ -28,33 +28,25 @@ def in_class(state: ClusterState, reservation: Reservation, placement: Placement
 
     A job that shares no links gets a class in the middle: later ones may go before and after it.
     """
-    count = state.cluster.traffic_classes
+    count, name = state.cluster.traffic_classes, reservation.job
     middle = (count - 1) // 2
     reservation = reservation.model_copy(update={"traffic_class": middle})
-    mine = {state.link_index(link) for link in placement.links}
-    met = {
-        job: state.reservations[job]
-        for job, crossed in state.crossed.items()
-        if not mine.isdisjoint(crossed)
-    }
+    met = state.jobs_sharing(placement.links)
     if count == 1 or not met:
         return reservation
-    before = instance_of(state, met)
-    shared = {link.name for link in before.links}
-    links = {link: flows for link, flows in placement.links.items() if link in shared}
-    part = before.replace(
-        jobs=(*before.jobs, reservation.gang.job(links, stretch=reservation.stretch))
+    jobs = {**met, name: reservation}
+    part = instance_of(state, jobs)
+    evaluator = SlotSearchOptions(classes=count).evaluator(
+        part, _FIRST_SEED, PERIODS, Budget(_SECONDS)
     )
-    options = SlotSearchOptions(classes=count)
-    evaluator = options.evaluator(part, _FIRST_SEED, PERIODS, Budget(_SECONDS))
-    plan = plan_of({**met, reservation.job: reservation})
+    plan = plan_of(jobs)
 
     def breaks_order(other: Plan) -> bool:
         return not follows_weights(part.jobs, other.classes)
 
     by_distance = sorted(range(count), key=lambda number: abs(number - middle))
-    plans = [plan.in_classes({**plan.classes, reservation.job: number}) for number in by_distance]
+    plans = [plan.in_classes({**plan.classes, name: number}) for number in by_distance]
     best = next(filter(evaluator.is_within_loss, plans), plans[0])
     for _, some in groupby(sorted(plans, key=breaks_order), key=breaks_order):
         best = evaluator.best(best, list(some))
-    return reservation.model_copy(update={"traffic_class": best.classes.get(reservation.job, 0)})
+    return reservation.model_copy(update={"traffic_class": best.classes.get(name, 0)})

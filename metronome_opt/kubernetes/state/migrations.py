@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 from metronome_opt.allocation import migrations
 from metronome_opt.allocation.migrations import Migration
@@ -12,11 +10,9 @@ from metronome_opt.allocation.paths import reroute_jobs
 from metronome_opt.kubernetes.state.placement import (
     at_place,
     find_undelayed,
-    is_short,
     occupancy_of,
 )
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import restore, snapshot_of
 from metronome_opt.scenario.cluster import Paths
 
 
@@ -37,9 +33,6 @@ def decide_migrations(
         name: state.reservations[name].iteration * slot_ms / occupancy.placed[name].job.best_ms - 1
         for name in find_undelayed(state)
     }
-    for name, each in occupancy.placed.items():
-        check = partial(is_short, state, state.reservations[name].gang)
-        occupancy.placed[name] = replace(each, job=replace(each.job, is_short=check))
     costs_s = cost_s if isinstance(cost_s, Mapping) else dict.fromkeys(occupancy.placed, cost_s)
     costs_ms = {job: 1000 * cost for job, cost in costs_s.items()}
     return migrations.choose_migrations(occupancy, costs_ms, kept)
@@ -78,7 +71,7 @@ def apply_migrations(
     InputError
         If there is no room.
     """
-    there, reservations, paths = restore(snapshot_of(state)), [], paths or {}
+    there, reservations, paths = state.copy(), [], paths or {}
     if state.cluster.routing != "chosen":
         paths = {}
     for job in {**places, **paths}:

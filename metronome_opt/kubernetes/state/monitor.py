@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.rephase import choose_slots
@@ -73,24 +72,6 @@ class SlotDecision:
     fault: str | None = None
 
 
-class ReviewOutcome(NamedTuple):
-    """Outcome of a decision.
-
-    Attributes
-    ----------
-    gangs
-        Number of gangs with other slots.
-    line
-        The reason of the decision.
-    fault
-        The error that kept gates from being measured; None without one.
-    """
-
-    gangs: int
-    line: str
-    fault: str | None
-
-
 class Monitor:
     """Decides about the slots of running gangs.
 
@@ -121,7 +102,7 @@ class Monitor:
         self._jitters: dict[str, float] = {}  # by gang: as measured last
         self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
         self._moved_s: dict[str, float] = {}  # when it was moved last
-        self._known: dict[str, frozenset[str]] | None = None  # gangs and their links
+        self._known: dict[str, frozenset[str]] | None = None  # gangs with their links
         self._concerned: set[str] = set()
         self._since_s = clock()  # when the last gang came or left
         self._due_s = clock() + check_s
@@ -142,13 +123,13 @@ class Monitor:
         """
         reservations, now = state.reservations, self._clock()
         if self._known is None:  # one decision after a start is about all gangs
-            self._known = {job: frozenset(state.flows(job)) for job in reservations}
+            self._known = {job: frozenset(state.flows[job]) for job in reservations}
             self._concerned = set(self._known)
             return
         migrated = {
             job
             for job in reservations.keys() & self._known.keys()
-            if self._known[job] != state.flows(job).keys()
+            if self._known[job] != state.flows[job].keys()
         }
         arrived = (reservations.keys() - self._known.keys()) | migrated
         departed = (self._known.keys() - reservations.keys()) | migrated
@@ -159,7 +140,7 @@ class Monitor:
             self._jitters.pop(job, None)
             del self._differs[job]
         for job in arrived:
-            self._known[job] = frozenset(state.flows(job))
+            self._known[job] = frozenset(state.flows[job])
             self._notified_s[job] = now
         self._concerned -= departed
         self._concerned |= arrived
@@ -175,7 +156,7 @@ class Monitor:
         concerned, self._concerned = frozenset(self._concerned), set()
         if measured:
             self._due_s = now + self._check_s
-        reservations = {job: new for job, new in state.reservations.items() if state.crossed[job]}
+        reservations = {job: new for job, new in state.reservations.items() if state.flows[job]}
         if not reservations:
             return None
         return SlotReview(
@@ -206,12 +187,14 @@ class Monitor:
                 )
             except MetronomeError as error:
                 fault = str(error)
-        observations = {
-            job: _believed(each, reservations[job], slot_ms)
-            for job, each in seen.items()
-            if isinstance(each, Observation)
-        }
-        decision = self._decide(review, observations)
+        decision = self._decide(
+            review,
+            {
+                job: _believed(found, reservations[job], slot_ms)
+                for job, found in seen.items()
+                if isinstance(found, Observation)
+            },
+        )
         return replace(decision, observations=seen, fault=fault)
 
     def _decide(self, review: SlotReview, observations: Mapping[str, Observation]) -> SlotDecision:
@@ -220,20 +203,18 @@ class Monitor:
         self._jitters |= {
             job: seen.jitter for job, seen in observations.items() if seen.jitter is not None
         }
-        differences: dict[str, list[str]] = {}
-        for job, seen in observations.items():
-            differences[job] = seen.differences(reservations[job], slot_ms)
-            self._differs[job] = self._differs[job] + 1 if differences[job] else 0
+        differences = {
+            job: seen.differences(reservations[job], slot_ms) for job, seen in observations.items()
+        }
+        for job, lines in differences.items():
+            self._differs[job] = self._differs[job] + 1 if lines else 0
         resting = self._resting(review)
         measured, why = dict(reservations), []
-        differing = [job for job in observations if self._differs[job] >= self._persist]
-        for job in differing:
-            if job in resting:
+        for job, seen in observations.items():
+            if self._differs[job] < self._persist or job in resting:
                 continue
             why += differences[job]
-            new = correct_reservation(
-                reservations[job], observations[job], slot_ms, review.hyperperiod
-            )
+            new = correct_reservation(reservations[job], seen, slot_ms, review.hyperperiod)
             if new is None:
                 why.append(f"{job} is not corrected: its iteration is longer than the hyperperiod")
             else:
@@ -268,33 +249,29 @@ class Monitor:
     # ------------------------------------------------------------------ changing the state
 
     def put_back(self, review: SlotReview) -> None:
-        """Make a review due again whose decision failed."""
-        self._concerned |= review.concerned
+        """Make a review due again that was not decided or applied."""
+        known = self._known or {}
+        links = frozenset().union(*known.values())
+        self._concerned |= review.concerned & (known.keys() | links)
 
-    def apply(
-        self, state: ClusterState, review: SlotReview, decision: SlotDecision
-    ) -> ReviewOutcome:
-        """Apply a decision if all reservations are as reviewed; else its review is due again."""
+    def apply(self, state: ClusterState, review: SlotReview, decision: SlotDecision) -> int:
+        """Apply a decision, and return the number of gangs with other slots.
+
+        If reservations are not as reviewed nothing changes, and the review is due again.
+        """
         self.follow(state)
-        unchanged = ReviewOutcome(0, decision.reason, decision.fault)
-        if not decision.reservations:
-            return unchanged
         before = review.reservations
+        if not decision.reservations:
+            return 0
         if any(state.reservations.get(job) != old for job, old in before.items()):
-            known = self._known or {}
-            links = frozenset().union(*known.values())
-            self._concerned |= review.concerned & (known.keys() | links)
-            return unchanged
-        now = self._clock()
+            self.put_back(review)
+            return 0
         state.revise(decision.reservations.values())
-        moved = [
-            job
-            for job, each in decision.reservations.items()
-            if _slots(each) != _slots(before[job])
-        ]
-        self._notified_s |= dict.fromkeys(moved, now)
-        self._moved_s |= dict.fromkeys(moved, now)
-        return ReviewOutcome(len(moved), decision.reason, decision.fault)
+        changed = decision.reservations.items()
+        moved = [job for job, new in changed if _slots(new) != _slots(before[job])]
+        self._notified_s |= dict.fromkeys(moved, self._clock())
+        self._moved_s |= dict.fromkeys(moved, self._clock())
+        return len(moved)
 
 
 # ------------------------------------------------------------------ reservations
@@ -309,35 +286,30 @@ def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Obse
 def _instance(
     before: Instance, reservations: Mapping[str, Reservation], jitters: Mapping[str, float]
 ) -> Instance:
-    """Return the jobs as reserved, with jitter as measured, on the links crossed before."""
+    """Return the jobs as reserved, with jitter as measured, on their links."""
     jobs = []
-    for crossed in before.jobs:
-        reservation, name = reservations[crossed.name], crossed.name
-        job = reservation.gang.job(crossed.links, stretch=reservation.stretch)
-        jobs.append(job.model_copy(update={"jitter": jitters.get(name, job.jitter)}))
+    for old in before.jobs:
+        held = reservations[old.name]
+        job = held.gang.job(old.links, stretch=held.stretch)
+        jobs.append(job.model_copy(update={"jitter": jitters.get(old.name, job.jitter)}))
     return before.replace(jobs=tuple(jobs))
 
 
-def _with_slots(reservation: Reservation, plan: Plan) -> Reservation:
+def _with_slots(held: Reservation, plan: Plan) -> Reservation:
     """Return a reservation in the slots of a plan; an ungated one keeps its period."""
-    period = plan.periods.get(reservation.job)
+    period = plan.periods.get(held.job)
     if period is None:
-        return reservation.model_copy(update={"gated": False})
-    stretch = period - reservation.gang.period
-    gang = reservation.gang.model_copy(
-        update={"max_stretch": max(reservation.gang.max_stretch, stretch)}
-    )
-    slots = {"offset": plan.offsets[reservation.job], "stretch": stretch, "gated": True}
-    return reservation.model_copy(update={"gang": gang, **slots})
+        return held.model_copy(update={"gated": False})
+    stretch = period - held.gang.period
+    longest = max(held.gang.max_stretch, stretch)
+    gang = held.gang.model_copy(update={"max_stretch": longest})
+    slots = {"offset": plan.offsets[held.job], "stretch": stretch, "gated": True}
+    return held.model_copy(update={"gang": gang, **slots})
 
 
-def _slots(reservation: Reservation) -> tuple[object, ...] | None:
+def _slots(held: Reservation) -> tuple[object, ...] | None:
     """Return the slots of a gang; None if it is ungated."""
-    return (
-        (reservation.offset, reservation.period, reservation.gang.phases)
-        if reservation.gated
-        else None
-    )
+    return (held.offset, held.period, held.gang.phases) if held.gated else None
 
 
 # ------------------------------------------------------------------ reasons

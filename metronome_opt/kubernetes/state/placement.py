@@ -6,13 +6,11 @@ which are gated. Otherwise it starts ungated, and the monitor chooses slots for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache, partial
-
-import numpy as np
+from functools import cache, lru_cache
 
 from metronome_opt.allocation.admission import AdmissionDecision, QueuedJob, decide_admissions
 from metronome_opt.allocation.candidates import CandidatePlacements
@@ -20,21 +18,20 @@ from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.allocation.slots.greedy import PartialSchedule
 from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.state.classes import in_class
 from metronome_opt.kubernetes.state.records import Gang, Reservation, gang_of
 from metronome_opt.kubernetes.state.state import ClusterState
+from metronome_opt.kubernetes.state.views import instance_of
 from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_of
-from metronome_opt.problem.instance import Link
-from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Transport
-from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.reference import EmptyCluster, empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.kernels.burst_costs import middle_of_longest_run
-from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
@@ -51,8 +48,8 @@ class PlacementDecision:
 
     Attributes
     ----------
-    asked, reservation
-        The gang, and the reservation for it.
+    reservation
+        The reservation for the gang.
     best_ms, alone_ms, expected_ms
         Iterations of the gang: the shortest in the empty cluster, the one at the placement without
         other jobs, and the one expected there.
@@ -62,7 +59,6 @@ class PlacementDecision:
         Expected losses of other jobs, as shares of their best iterations, largest first.
     """
 
-    asked: Gang
     reservation: Reservation
     best_ms: float
     alone_ms: float
@@ -125,26 +121,26 @@ def decide(
         Decisions by names of gangs.
     """
     arrivals = arrivals_of(state) if arrivals is None else arrivals
-    asked = []
+    queued = []
     for gang, waited_ms in waiting:
-        job = replace(_whole(state, gang), is_short=partial(is_short, state, gang))
+        job = _whole(state, gang)
         arrivals.note(job, 1000 * (now_s or 0.0) - waited_ms)
-        asked.append(QueuedJob(job, waited_ms))
-    return decide_admissions(asked, occupancy_of(state, now_s), arrivals)
+        queued.append(QueuedJob(job, waited_ms))
+    return decide_admissions(queued, occupancy_of(state, now_s), arrivals)
 
 
 def arrivals_of(state: ClusterState) -> Arrivals:
     """Return the running gangs whose start is known, in the order in which they arrived."""
     arrivals = Arrivals()
-    for reservation in state.reservations.values():
-        if reservation.started is not None:
-            arrivals.note(_whole(state, reservation.gang), 1000.0 * reservation.started)
+    for held in state.reservations.values():
+        if held.started is not None:
+            arrivals.note(_whole(state, held.gang), 1000.0 * held.started)
     return arrivals
 
 
 def _whole(state: ClusterState, gang: Gang) -> JobRequest:
     """Return a gang with all its iterations to run."""
-    job, count = _demand(state, gang, None), gang.iterations
+    job, count = _request(state, gang), gang.iterations
     return replace(job, length_ms=None if count is None else count * job.best_ms)
 
 
@@ -185,28 +181,30 @@ def place_job(
         return wait_of(state, gang, decision, known=None not in lengths)
     delays = dict(decision.start.losses)
     mine = delays.pop(gang.name, 0.0)
-    job = _demand(state, gang, None)
-    best_ms, alone_ms = job.best_ms, job.traffic(placement.transport).isolated_ms
+    job = _request(state, gang)
     gained = mine - job.loss(placement.transport)
     reservation = reservation_at(state, gang, placement, gained, now_s)
     reservation = in_class(state, reservation, placement)
-    expected_ms = best_ms * (1 + mine)
+    expected_ms = job.best_ms * (1 + mine)
     if reservation.gated:
         expected_ms = float(reservation.iteration * state.cluster.slot_ms)
         delays = {}
-    noticed = [(name, loss) for name, loss in delays.items() if loss > NOTICED]
-    noticed.sort(key=lambda pair: -pair[1])
+    noticed = sorted(
+        ((name, loss) for name, loss in delays.items() if loss > NOTICED),
+        key=lambda pair: -pair[1],
+    )
+    alone_ms = job.traffic(placement.transport).isolated_ms
     return PlacementDecision(
-        gang, reservation, best_ms, alone_ms, expected_ms, placement, dict(noticed)
+        reservation, job.best_ms, alone_ms, expected_ms, placement, dict(noticed)
     )
 
 
 def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
     """Return the jobs of a state as allocation sees them, on links as they are."""
-    resources = CandidatePlacements(_present(state), state.free - state.others, state.up)
+    resources = CandidatePlacements(state.present, state.free - state.others, state.up)
     running = (
         (
-            _demand(state, held.gang, _left_ms(state, held, now_s)),
+            replace(_request(state, held.gang), length_ms=_left_ms(state, held, now_s)),
             resources.on_links(
                 held.nodes,
                 held.gang.allreduce,
@@ -227,88 +225,61 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
     here if None.
     """
     occupancy = occupancy or occupancy_of(state)
-    kept = find_undelayed(state)
+    undelayed = find_undelayed(state)
     iterations: dict[str, float] = {}
-    for name, reservation in state.reservations.items():
-        slots_ms = float(reservation.iteration * state.cluster.slot_ms)
-        if name not in kept:
-            each = occupancy.remove(name)
-            mine = occupancy.start(each.job, each.placement).losses.get(name, 0.0)
-            occupancy.add(each)
-            alone_ms = each.job.traffic(each.placement.transport).isolated_ms
-            iteration_ms = each.job.best_ms * (1 + mine)
-            slots_ms = iteration_ms + (slots_ms - alone_ms if reservation.gated else 0.0)
+    for name, held in state.reservations.items():
+        slots_ms = float(held.iteration * state.cluster.slot_ms)
+        if name not in undelayed:
+            placed = occupancy.remove(name)
+            mine = occupancy.start(placed.job, placed.placement).losses.get(name, 0.0)
+            occupancy.add(placed)
+            iteration_ms = placed.job.best_ms * (1 + mine)
+            slots_ms = iteration_ms + (slots_ms - placed.profile.isolated_ms) * held.gated
         iterations[name] = slots_ms
     return iterations
 
 
 def find_undelayed(state: ClusterState) -> set[str]:
     """Return the gated jobs that share no link with an ungated one."""
-    free = {
-        link
-        for job, links in state.crossed.items()
-        if not state.reservations[job].gated
-        for link in links
-    }
-    return {
-        job
-        for job, reservation in state.reservations.items()
-        if reservation.gated and free.isdisjoint(state.crossed[job])
-    }
+    gated = {job for job, held in state.reservations.items() if held.gated}
+    ungated = {link for job in state.flows.keys() - gated for link in state.flows[job]}
+    return {job for job in gated if ungated.isdisjoint(state.flows[job])}
 
 
-def _present(state: ClusterState) -> Cluster:
-    """Return the cluster with what links carry now."""
-    links = state.cluster.links
-    carried = state.capacity.tolist()
-    if [*state.cluster.capacities.values()] == carried:
-        return state.cluster
-    fields = {field: getattr(state.cluster, field) for field in Cluster.model_fields}
-    now = (
-        Link.model_construct(name=link.name, capacity=capacity)  # 0 is no capacity of a file
-        for link, capacity in zip(links, carried, strict=True)
-    )
-    return Cluster.model_construct(**{**fields, "links": tuple(now), "background": {}})
+def _request(state: ClusterState, gang: Gang) -> JobRequest:
+    """Return a gang as allocation sees it, of unknown length."""
+    spec = state.cluster
+    return _request_in(empty_cluster(spec), gang, spec.slot_ms, spec.hyperperiod)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _traffic_of(
-    empty: EmptyCluster, gang: Gang, slot_ms: int
-) -> tuple[Callable[[Transport], Iteration], float]:
-    """Return the iteration of a gang at a place, and the length of its best one, in ms."""
-
+def _request_in(empty: EmptyCluster, gang: Gang, slot_ms: int, hyperperiod: int) -> JobRequest:
     @cache
     def traffic(transport: Transport) -> Iteration:
         # On a link that has failed it would take for ever.
         rate = max(Fraction(1), transport.rate)
         return gang.iteration_at(transport._replace(rate=rate), slot_ms)
 
+    @cache
+    def is_short(transport: Transport) -> bool:
+        with suppress(InputError):
+            return bool(gang.at(transport, slot_ms, hyperperiod))
+        return False
+
     places = empty.transports(gang.tasks, gang.each, gang.allreduce)
     own = float(gang.period * slot_ms)
-    return traffic, min([traffic(place).isolated_ms for place in places] or [own])
-
-
-def _demand(state: ClusterState, gang: Gang, length_ms: float | None) -> JobRequest:
-    traffic, best_ms = _traffic_of(empty_cluster(state.cluster), gang, state.cluster.slot_ms)
     return JobRequest(
         name=gang.name,
         tasks=gang.tasks,
         task_resources=gang.each,
         traffic=traffic,
-        best_ms=best_ms,
+        best_ms=min([traffic(place).isolated_ms for place in places] or [own]),
         algorithm=gang.allreduce,
         weight=gang.weight,
-        length_ms=length_ms,
         most_racks=gang.most_racks,
         max_network_cost=gang.max_network_cost,
+        is_short=is_short,
     )
-
-
-def is_short(state: ClusterState, gang: Gang, transport: Transport) -> bool:
-    """Return whether an iteration at a place fits the hyperperiod."""
-    with suppress(InputError):
-        return bool(gang.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod))
-    return False
 
 
 def _left_ms(state: ClusterState, reservation: Reservation, now_s: float | None) -> float | None:
@@ -353,24 +324,25 @@ def reservation_at(
     """
     gang = at_place(state, asked, placement)
     stretch = gang.stretch_for(state.cluster.hyperperiod)
-    offset = _offset(state, gang, placement, stretch)
-    gated = offset is not None and stretch <= float(max(_MAX_LOSS, gained)) * gang.period
     is_timed = now_s is not None and gang.iterations is not None
-    return Reservation(
+    ungated = Reservation(
         gang=gang,
         nodes=placement.nodes,
-        offset=offset if gated and offset is not None else 0,
+        offset=0,
         stretch=stretch,
-        gated=gated,
+        gated=False,
         started=int(now_s or 0) if is_timed else None,
         paths=placement.paths if state.cluster.routing == "chosen" else (),
     )
+    offset = _find_offset(state, ungated, placement.links)
+    if offset is None or stretch > float(max(_MAX_LOSS, gained)) * gang.period:
+        return ungated
+    return ungated.model_copy(update={"offset": offset, "gated": True})
 
 
 def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     """Return a gang with the bursts that links allow; unchanged where links carry nothing."""
-    capacities = state.capacities
-    shares = (Fraction(capacities[link], flows) for link, flows in placement.links.items())
+    shares = (Fraction(state.capacities[link], flows) for link, flows in placement.links.items())
     transport = placement.transport
     transport = transport._replace(rate=min(shares, default=transport.rate))
     if transport.rate < 1:
@@ -378,33 +350,28 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 
-def _offset(state: ClusterState, gang: Gang, placement: Placement, stretch: int) -> int | None:
+def _find_offset(state: ClusterState, new: Reservation, links: Mapping[str, int]) -> int | None:
     """Return the offset with the largest distance around the bursts of a gang; None without one.
 
     Only links that can be overloaded count. A gang beside an ungated job has no offset, nor does a
     gang that uses no link, which needs none.
     """
-    if not placement.links:
+    peaks = {
+        link: flows * new.gang.peak + sum(on * held.gang.peak for held, on in state.users(link))
+        for link, flows in links.items()
+    }
+    met = state.jobs_sharing({link for link in peaks if peaks[link] > state.capacities[link]})
+    if not links or not all(held.gated for held in met.values()):
         return None
-    period, capacities = gang.period + stretch, state.capacities
-    blocked: Ints = np.zeros(period, dtype=np.int64)
-    for link, flows in placement.links.items():
-        users = state.users(link)
-        asked = flows * gang.peak + sum(on * other.gang.peak for other, on in users)
-        if asked <= capacities[link]:
-            continue
-        if not all(other.gated for other, _ in users):
-            return None
-        free = state.residual(link).reshape(-1, period).min(axis=0)
-        for phase in gang.phases:
-            short = np.tile(free < flows * phase.rate, 3)  # a burst may end two periods later
-            before = np.concatenate([[0], short.cumsum()])
-            begin = np.arange(period) + phase.start
-            blocked += before[begin + phase.length] - before[begin]
-    if blocked.all():
+    instance = instance_of(state, {**met, new.job: new})
+    placed = PartialSchedule(instance, max_slots=state.cluster.hyperperiod)
+    for job, held in met.items():
+        placed.put(job, held.period, held.offset)
+    blocked = placed.costs(new.job, new.period)
+    if blocked is None:
         return None
-    offset, cushion = middle_of_longest_run(blocked, gang.ready % period)
-    return int(offset) if cushion >= _CUSHION * period else None
+    offset, cushion = middle_of_longest_run(blocked, new.gang.ready % new.period)
+    return int(offset) if cushion >= _CUSHION * new.period else None
 
 
 # ------------------------------------------------------------------ a whole scenario
@@ -424,26 +391,16 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     problem = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
         raise InputError(f"jobs: no room for {first_few(problem.waiting)}; leave them out")
-    nodes: dict[str, list[str]] = {}
-    for task in problem.deployment.tasks:
-        nodes.setdefault(task.job, []).append(task.node)
-    traffic = {traffic.job.name: traffic for traffic in problem.traffic}
-    for job in problem.instance.jobs:
+    for job, traffic in zip(problem.instance.jobs, problem.traffic, strict=True):
         gang = gang_of(
-            traffic[job.name],
+            traffic,
             period=job.period,
             phases=job.phases,
             max_stretch=job.max_stretch,
             ready=job.ready,
         )
-        paths = state.cluster.steer(job.name, problem.paths.get(job.name))
-        there = compute_placement(
-            state.cluster,
-            nodes[job.name],
-            gang.allreduce,
-            task_gpus=gang.each.gpus,
-            paths=paths,
-        )
+        nodes = [task.node for task in problem.deployment.tasks if task.job == job.name]
+        there = state.placement_at(gang, nodes, problem.paths.get(job.name, ()))
         reservation = reservation_at(state, gang, there, now_s=now_s)
         offset = job.current_offset if job.fixed_offset is None else job.fixed_offset
         changes = {} if offset is None else {"offset": offset, "gated": True}

@@ -17,6 +17,8 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import (
+    FrozenDict,
+    FrozenMap,
     Jitter,
     Name,
     NonNegative,
@@ -38,6 +40,7 @@ from metronome_opt.scenario.scenario_file import Folder, in_folder
 from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"
+STATE_FORMAT = "metronome-state/1"
 
 
 class Gang(Record):
@@ -162,9 +165,7 @@ class Gang(Record):
         with error_context(f"{self.name}: period"):
             stretch = period_of(slots, hyperperiod, slot_ms) - slots
         changes = {"phases": phases, "period": slots, "step": step}
-        return self.model_copy(
-            update={**changes, "max_stretch": max(self.max_stretch, stretch)}
-        )
+        return self.model_copy(update={**changes, "max_stretch": max(self.max_stretch, stretch)})
 
     def stretch_for(self, hyperperiod: int) -> int:
         """Return the smallest stretch with which the period divides the hyperperiod.
@@ -192,8 +193,15 @@ def _step_of(iteration: Iteration) -> TrainingStep:
     transfers, computed = [], Fraction(0)
     for burst in iteration.bursts:
         computed += burst.after
-        rate, moments = int(burst.rate), {"ready_ms": computed, "needed_ms": computed}
-        transfers.append(Transfer(kind="stated", mbit=burst.volume, max_mbps=rate, **moments))
+        transfers.append(
+            Transfer(
+                kind="stated",
+                mbit=burst.volume,
+                ready_ms=computed,
+                needed_ms=computed,
+                max_mbps=int(burst.rate),
+            )
+        )
     return TrainingStep(compute_ms=computed + iteration.rest, transfers=tuple(transfers))
 
 
@@ -262,6 +270,31 @@ class Change(NamedTuple):
     reservations: Mapping[str, Reservation | None] = MappingProxyType({})
     capacities: Mapping[str, int] = MappingProxyType({})
     up: Mapping[str, bool] = MappingProxyType({})
+
+
+class StateSnapshot(Record):
+    """A state as a document.
+
+    Parameters
+    ----------
+    claims
+        Reservations in force, in the order in which they came.
+    capacities, down
+        Capacities of links that differ from the cluster's description, in Mbit/s, and nodes that
+        take no tasks.
+    mode
+        Jobs share links: the only value.
+    cluster, sequence
+        As in `ClusterState`.
+    """
+
+    format: Literal["metronome-state/1"] = "metronome-state/1"
+    cluster: ClusterSpec
+    mode: Literal["shared"] = "shared"
+    sequence: NonNegative = 0
+    claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
+    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=FrozenDict)
+    down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
 
 
 # ------------------------------------------------------------------ files that ask for a place

@@ -8,20 +8,62 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from metronome_opt.allocation.migrations import Migration
-from metronome_opt.errors import InputError, error_context
-from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations
-from metronome_opt.kubernetes.state.placement import at_place
+from metronome_opt.errors import InputError, error_context, quote
+from metronome_opt.files.documents import read_document
+from metronome_opt.kubernetes.state.migrations import apply_migrations
+from metronome_opt.kubernetes.state.placement import at_place, place_scenario
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import read_cluster_state
 from metronome_opt.problem.schedule import Schedule
+from metronome_opt.scenario.build import with_hyperperiod
 from metronome_opt.scenario.cluster import ANY_COST
-from metronome_opt.scenario.cluster_input import ClusterSpec
-from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
+from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, read_cluster
+from metronome_opt.scenario.scenario_file import (
+    SCENARIO_FORMAT,
+    Scenario,
+    locate,
+    read_scenario,
+)
 from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
+
+
+def make_state(path: Path, now_s: float, *, with_jobs: bool = False) -> ClusterState:
+    """Return the state of a cluster, or of a scenario's, by its file or its name.
+
+    Parameters
+    ----------
+    path
+        A cluster or a scenario, or the name of one that comes with the package.
+    now_s
+        Start of the jobs, in Unix time.
+    with_jobs
+        Whether to reserve nodes for the jobs of the scenario.
+
+    Raises
+    ------
+    InputError
+        If the file holds neither, or there is no room for one of the jobs.
+    """
+    path = locate(path)
+    kind = read_document(path).get("format")
+    if kind == CLUSTER_FORMAT:
+        if with_jobs:
+            raise InputError(f"--with-jobs: {path} is a cluster, and has no jobs")
+        return ClusterState(read_cluster(path))
+    if kind not in (SCENARIO_FORMAT, None):
+        known = f"{quote(CLUSTER_FORMAT)} or {quote(SCENARIO_FORMAT)}"
+        raise InputError(f"{path}: format: must be {known}, got {quote(kind)}")
+    scenario = read_scenario(path)
+    with error_context(path):
+        scenario = with_hyperperiod(scenario)
+        grid = scenario.slot_ms, scenario.hyperperiod_ms or 0
+        state = ClusterState(ClusterSpec.of_cluster(scenario.name, scenario.cluster, *grid))
+        if with_jobs:
+            place_scenario(state, scenario, now_s)
+    return state
 
 
 def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = None) -> Scenario:
@@ -39,21 +81,6 @@ def read_state(path: str | Path, places: Mapping[str, Sequence[str]] | None = No
         return scenario_of(state)
 
 
-def read_migrated(
-    path: str | Path, cost_s: float, now_s: float
-) -> tuple[Scenario, list[Migration]]:
-    """Read a state as a scenario with jobs moved by `decide_migrations`, and return the moves."""
-    state = read_cluster_state(path)
-    moves = decide_migrations(state, cost_s, now_s)
-    there = apply_migrations(
-        state,
-        {move.job: move.after.nodes for move in moves},
-        {move.job: move.after.paths for move in moves},
-    )
-    with error_context(path):
-        return scenario_of(there), moves
-
-
 def scenario_of(state: ClusterState) -> Scenario:
     """Return the reservations in force as a scenario.
 
@@ -67,17 +94,11 @@ def scenario_of(state: ClusterState) -> Scenario:
     document = document_of(state)
     if not document["jobs"]:
         raise InputError("no reservations of several tasks are in force; place jobs first")
-    spec = ClusterSpec.from_dict(
-        # A job that runs keeps the class with which it started.
-        {
-            **state.cluster.to_dict(),
-            "background": {},
-            "traffic_classes": 1,
-            **document["cluster"],
-        }
-    )
+    # A job that runs keeps the class with which it started; to change paths costs nothing.
+    fixed = {**state.cluster.to_dict(), "background": {}, "traffic_classes": 1}
+    spec = ClusterSpec.from_dict({**fixed, **document["cluster"]})
     for job in document["jobs"]:
-        job.pop("paths", None)  # to change them costs nothing
+        job.pop("paths", None)
     return Scenario.from_dict({**document, "cluster": spec})
 
 
@@ -89,12 +110,14 @@ def document_of(state: ClusterState) -> dict[str, Any]:
     of its jobs. A link that failed carries 1 Mbit/s, the least in a scenario.
     """
     cluster = state.cluster
-    held: Counter[tuple[str, str]] = Counter()
-    single: Counter[tuple[str, str]] = Counter()
+    sending, held, single = [], Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for reservation in state.reservations.values():
+        used = single
+        if reservation.gang.tasks > 1:
+            sending.append(reservation)
+            used = held
         for node in reservation.nodes:
-            for kind, amount in reservation.gang.each:
-                (held if reservation.gang.tasks > 1 else single)[node, kind] += amount
+            used.update({(node, kind): amount for kind, amount in reservation.gang.each})
     tree = cluster.model_dump(mode="json", exclude_none=True, include=_TREE)
     for node, is_up in zip(tree["nodes"], state.up.tolist(), strict=True):
         name = node["name"]
@@ -104,18 +127,12 @@ def document_of(state: ClusterState) -> dict[str, Any]:
         }
     for link, capacity in zip(tree["links"], state.capacities.values(), strict=True):
         link["capacity"] = max(1, capacity)
-    reservations = (
-        reservation for reservation in state.reservations.values() if reservation.gang.tasks > 1
-    )
     return {
         "format": SCENARIO_FORMAT,
         "name": cluster.name,
         "slot_ms": cluster.slot_ms,
         "cluster": {"topology": "listed", **tree},
-        "jobs": [
-            _described(reservation, _present(state, reservation), cluster.slot_ms)
-            for reservation in reservations
-        ],
+        "jobs": [_described(held, _present(state, held), cluster.slot_ms) for held in sending],
     }
 
 

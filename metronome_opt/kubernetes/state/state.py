@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from metronome_opt.errors import InputError, error_context, quote
+from metronome_opt.errors import InputError, error_context, format_path, quote
 from metronome_opt.files.records import explain
-from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
+from metronome_opt.kubernetes.state.records import Change, Gang, Reservation, StateSnapshot
+from metronome_opt.problem.instance import Link
+from metronome_opt.scenario.cluster import Cluster, Paths
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.overhead import is_tolerated
+from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
 _MAX_RATE = 2**30  # Mbit/s of a link or a task: all that is sent on a link then fits 64 bits
 
 
-class ClusterState:
+def _note_nothing(_: Change) -> None:
+    """Take a change of a state that is in no file."""
+
+
+class ClusterState(FreeResources):
     """Nodes and links of a cluster, with the reservations in force on them.
 
     A change is checked in full, then noted, then applied; so one that is refused, or cannot be
@@ -30,67 +37,52 @@ class ClusterState:
 
     Parameters
     ----------
-    cluster
+    spec
         Nodes, links and the grid of time.
 
     Attributes
     ----------
     note
         Called with a change before it is applied; set by a `Store`.
-    reservations, crossed
-        In force, by job; and the number of tasks of a job that cross a link, by index of the link.
+    reservations, flows
+        In force, by job; and the number of tasks of each job that cross a link, by link.
     sequence
         Number of changes that have been applied.
-    resources
-        Resources of nodes, the free ones, and whether nodes take tasks.
     others
-        What is used there by others, without a claim: no place is looked for in it. It is
+        What is used of nodes by others, without a claim: no place is looked for in it. It is
         no part of what is kept. Shape (nodes, 3).
-    capacity
-        Capacity of each link at present, in Mbit/s, shape (links,).
+    capacities
+        Present capacity of each link, in Mbit/s.
     """
 
-    def __init__(self, cluster: ClusterSpec) -> None:
-        for link in cluster.links:
+    cluster: ClusterSpec
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        for link in spec.links:
             _check_size(link.name, link.capacity)
-        self.cluster = cluster
-        self.note: Callable[[Change], None] = lambda _: None
+        super().__init__(spec)
+        self.note: Callable[[Change], None] = _note_nothing
         self.reservations: dict[str, Reservation] = {}
         self.sequence = 0
-        self._links = {link.name: index for index, link in enumerate(cluster.links)}
-        self.resources = FreeResources(cluster)
-        self.others: Ints = np.zeros_like(self.resources.total)
-        self.capacity: Ints = np.array([*cluster.capacities.values()], dtype=np.int64)
-        self.crossed: dict[str, dict[int, int]] = {}
+        self.others: Ints = np.zeros_like(self.total)
+        self.capacities = dict(spec.capacities)
+        self.flows: dict[str, Mapping[str, int]] = {}
+
+    def copy(self) -> Self:
+        """Return an independent state whose changes are noted nowhere."""
+        other = super().copy()
+        other.note = _note_nothing
+        other.up, other.capacities = self.up.copy(), dict(self.capacities)
+        other.reservations, other.flows = dict(self.reservations), dict(self.flows)
+        return other
 
     # ------------------------------------------------------------------ names and numbers
 
-    @property
-    def total(self) -> Ints:
-        """GPUs, CPU in millicores and memory in MiB of nodes, shape (nodes, 3)."""
-        return self.resources.total
-
-    @property
-    def free(self) -> Ints:
-        """Resources that reservations leave free, shape (nodes, 3)."""
-        return self.resources.free
-
-    @property
-    def up(self) -> NDArray[np.bool_]:
-        """Whether each node takes tasks, shape (nodes,)."""
-        return self.resources.up
-
     def node_index(self, name: str) -> int:
         """Return the index of a node."""
-        if name not in self.resources.index:
+        if name not in self.index:
             raise InputError(f"there is no node {quote(name)}")
-        return self.resources.index[name]
-
-    def link_index(self, name: str) -> int:
-        """Return the index of a link."""
-        if name not in self._links:
-            raise InputError(f"there is no link {quote(name)}")
-        return self._links[name]
+        return self.index[name]
 
     def reservation(self, job: str) -> Reservation:
         """Return the reservation of a job that runs."""
@@ -99,49 +91,50 @@ class ClusterState:
         return self.reservations[job]
 
     @property
-    def capacities(self) -> dict[str, int]:
-        """Present capacities of all links by name, in Mbit/s."""
-        return dict(zip(self._links, self.capacity.tolist(), strict=True))
+    def present(self) -> Cluster:
+        """The cluster with what links carry now."""
+        if self.cluster.capacities == self.capacities:
+            return self.cluster
+        fields = {field: getattr(self.cluster, field) for field in Cluster.model_fields}
+        links = tuple(  # 0 is no capacity of a file
+            Link.model_construct(name=name, capacity=capacity)
+            for name, capacity in self.capacities.items()
+        )
+        return Cluster.model_construct(**{**fields, "links": links, "background": {}})
 
-    def placement(self, reservation: Reservation) -> Placement:
-        """Return the flows of a reservation on links."""
-        gang = reservation.gang
-        paths = self.cluster.steer(reservation.job, reservation.paths)
-        with error_context(reservation.job):
+    def placement_at(self, gang: Gang, nodes: Sequence[str], paths: Paths = ()) -> Placement:
+        """Return the flows of a gang on links, by paths if these were chosen."""
+        steer = self.cluster.steer(gang.name, paths)
+        with error_context(gang.name):
             return compute_placement(
-                self.cluster,
-                reservation.nodes,
-                gang.allreduce,
-                task_gpus=gang.each.gpus,
-                paths=paths,
+                self.cluster, nodes, gang.allreduce, task_gpus=gang.each.gpus, paths=steer
             )
 
-    def flows(self, job: str) -> Mapping[str, int]:
-        """Return the number of tasks of a running job that cross each link."""
-        links = self.cluster.links
-        return {links[link].name: count for link, count in self.crossed[job].items()}
+    def placement(self, held: Reservation) -> Placement:
+        """Return the flows of a reservation on links."""
+        return self.placement_at(held.gang, held.nodes, held.paths)
 
     def users(self, link: str) -> list[tuple[Reservation, int]]:
         """Return the reservations on a link, with their flows there."""
-        index = self.link_index(link)
-        crossed = self.crossed.items()
-        return [(self.reservations[job], on[index]) for job, on in crossed if index in on]
+        flows = self.flows.items()
+        return [(self.reservations[job], on[link]) for job, on in flows if link in on]
+
+    def jobs_sharing(self, links: Collection[str]) -> dict[str, Reservation]:
+        """Return the reservations on any of some links, by job."""
+        flows = self.flows.items()
+        return {job: self.reservations[job] for job, on in flows if not on.keys().isdisjoint(links)}
 
     def residual(self, link: str) -> Ints:
         """Return the capacity that reservations leave of a link by slot, in Mbit/s, shape (H,)."""
-        carried = self.capacity[self.link_index(link)]
-        residual: Ints = np.full(self.cluster.hyperperiod, carried, dtype=np.int64)
-        for reservation, flows in self.users(link):
-            pattern = np.zeros(reservation.period, dtype=np.int64)  # of one flow
-            for phase in reservation.gang.phases:
-                pattern[phase.start : phase.end] = phase.rate
-            rows = residual.reshape(-1, reservation.period)
-            rows -= flows * np.roll(pattern, reservation.offset)
+        residual: Ints = np.full(self.cluster.hyperperiod, self.capacities[link], dtype=np.int64)
+        for held, flows in self.users(link):
+            rows = residual.reshape(-1, held.period)
+            rows -= flows * slot_rates(held.gang.phases, held.period, held.offset)
         return residual
 
     def fits(self, gang: Gang) -> Ints:
         """Return the number of tasks of a gang that a node has resources for, shape (nodes,)."""
-        spare = self.resources.copy()
+        spare = self.copy()
         spare.free -= self.others
         return spare.task_counts(gang.each).clip(max=gang.tasks)
 
@@ -191,7 +184,7 @@ class ClusterState:
 
     def set_capacity(self, link: str, capacity: int) -> bool:
         """Set the present capacity of a link, in Mbit/s; return whether that is a change."""
-        if self.capacity[self.link_index(link)] == capacity:
+        if self.capacities.get(link) == capacity:
             return False
         self.apply(Change(capacities={link: capacity}))
         return True
@@ -217,34 +210,32 @@ class ClusterState:
         for job, reservation in change.reservations.items():
             before = self.reservations.get(job)
             if before is not None:
-                self.resources.release(before.nodes, before.gang.each)
+                self.release(before.nodes, before.gang.each)
             if reservation is not None:
-                self.take(reservation)
+                self.add(reservation)
             else:
-                del self.reservations[job], self.crossed[job]
-        for link, capacity in change.capacities.items():
-            self.capacity[self._links[link]] = capacity
+                del self.reservations[job], self.flows[job]
+        self.capacities.update(change.capacities)
         for node, up in change.up.items():
-            self.up[self.resources.index[node]] = up
+            self.up[self.index[node]] = up
         self.sequence += 1
 
-    def take(self, reservation: Reservation) -> None:
+    def add(self, reservation: Reservation) -> None:
         """Add a reservation without asking whether there is room for it, and without a note."""
-        crossed = sorted(self.placement(reservation).links.items())
+        self.flows[reservation.job] = self.placement(reservation).links
         self.reservations[reservation.job] = reservation
-        self.crossed[reservation.job] = {self._links[link]: count for link, count in crossed}
-        self.resources.take(reservation.nodes, reservation.gang.each)
+        self.take(reservation.nodes, reservation.gang.each)
 
     # ------------------------------------------------------------------ checks
 
     def check(self, change: Change) -> None:
         """Raise an `InputError` of one line if a change cannot happen."""
-        resources, placed = self.resources.copy(), []
+        rest, placed = self.copy(), []
         for job, reservation in change.reservations.items():
             before = self.reservations.get(job)
             if reservation is None:
                 gone = self.reservation(job)
-                resources.release(gone.nodes, gone.gang.each)
+                rest.release(gone.nodes, gone.gang.each)
                 continue
             self._check_reservation(reservation)
             if before is not None and reservation.gang.each != before.gang.each:
@@ -252,32 +243,19 @@ class ClusterState:
             if before is None or reservation.nodes != before.nodes:
                 placed.append(reservation)
                 if before is not None:
-                    resources.release(before.nodes, before.gang.each)
+                    rest.release(before.nodes, before.gang.each)
         for reservation in placed:
-            self._check_place(reservation, resources.free)
-            resources.take(reservation.nodes, reservation.gang.each)
+            rest._check_place(reservation)
+            rest.take(reservation.nodes, reservation.gang.each)
         for link, capacity in change.capacities.items():
-            self.link_index(link)
+            if link not in self.capacities:
+                raise InputError(f"there is no link {quote(link)}")
             _check_size(link, capacity)
         for node in change.up:
             self.node_index(node)
 
-    def restore(self, reservation: Reservation) -> None:
-        """Add a reservation that is in force, even if links have no bandwidth for it at present.
-
-        Raises an `InputError` if it fits no state of this cluster.
-        """
-        job = reservation.job
-        if job in self.reservations:
-            raise InputError(f"{job}: is there twice")
-        self._check_reservation(reservation)
-        self.take(reservation)
-        for node in reservation.nodes:
-            if (self.free[self.resources.index[node]] < 0).any():
-                raise InputError(f"{job}: node {node}: has less than its tasks take")
-
-    def _check_place(self, reservation: Reservation, free: Ints) -> None:
-        """Refuse a place without room, given the free resources of nodes, of shape (nodes, 3)."""
+    def _check_place(self, reservation: Reservation) -> None:
+        """Refuse a place without room."""
         gang, nodes, hosts = reservation.gang, reservation.nodes, self.cluster.nodes_by_name
         links = self.placement(reservation).links
         with error_context(reservation.job):
@@ -292,47 +270,87 @@ class ClusterState:
                     f"{gang.max_network_cost}"
                 )
             for node, count in sorted(Counter(nodes).items()):
-                index = self.resources.index[node]
-                short = lacking(free[index], gang.each, count) if self.up[index] else "is down"
+                index = self.index[node]
+                free = self.free[index]
+                short = lacking(free, gang.each, count) if self.up[index] else "is down"
                 if short is not None:
                     raise InputError(f"node {node}: {short}")
             for link, count in links.items():
-                asked, capacity = count * gang.peak, self.capacity[self._links[link]]
+                asked, capacity = count * gang.peak, self.capacities[link]
                 if asked > capacity:
                     raise InputError(f"{link}: {asked} Mbit/s asked for, {capacity} to be had")
 
     def _check_reservation(self, reservation: Reservation) -> None:
         """Refuse a reservation that contradicts itself, or fits no state of this cluster."""
         gang, nodes, period = reservation.gang, reservation.nodes, reservation.period
+        highest, hyperperiod = self.cluster.traffic_classes - 1, self.cluster.hyperperiod
         with error_context(reservation.job):
             try:  # records are validated when they are made, but not when copied with changes
                 Reservation.model_validate(reservation.model_dump(warnings=False))
             except ValidationError as error:
                 raise InputError(explain(error)) from None
             for index, node in enumerate(nodes):
-                if node not in self.resources.index:
-                    raise InputError(f"nodes[{index}]: there is no node {quote(node)}")
+                with error_context(f"nodes[{index}]"):
+                    self.node_index(node)
             if len(nodes) != gang.tasks:
                 raise InputError(f"{len(nodes)} nodes for {gang.tasks} tasks")
-            highest = self.cluster.traffic_classes - 1
-            if reservation.traffic_class > highest:
-                raise InputError(
-                    f"traffic_class: {reservation.traffic_class}: the cluster's highest is "
-                    f"{highest}"
-                )
-            hyperperiod = self.cluster.hyperperiod
+            if (its := reservation.traffic_class) > highest:
+                raise InputError(f"traffic_class: {its}: the cluster's highest is {highest}")
             if hyperperiod % period:
                 raise InputError(
                     f"period: {period} slots do not divide the hyperperiod of {hyperperiod}; "
                     "stretch it"
                 )
-            if reservation.offset >= period:
-                raise InputError(
-                    f"offset: {reservation.offset} must be below the period of {period} slots"
-                )
+            if (offset := reservation.offset) >= period:
+                raise InputError(f"offset: {offset} must be below the period of {period} slots")
         if reservation.paths:
             self.placement(reservation)
         _check_size(reservation.job, gang.peak)
+
+    # ------------------------------------------------------------------ documents
+
+    @property
+    def snapshot(self) -> StateSnapshot:
+        """The state as a document."""
+        nominal, capacities = self.cluster.capacities, self.capacities.items()
+        return StateSnapshot(
+            cluster=self.cluster,
+            sequence=self.sequence,
+            claims=tuple(self.reservations.values()),
+            capacities={link: mbps for link, mbps in capacities if mbps != nominal[link]},
+            down=tuple(node for node, up in zip(self.names, self.up, strict=True) if not up),
+        )
+
+    @classmethod
+    def of_snapshot(cls, snapshot: StateSnapshot) -> Self:
+        """Build a state from its document.
+
+        Reservations stay in force even if links have no bandwidth for them at present.
+
+        Raises
+        ------
+        InputError
+            If the document contradicts itself.
+        """
+        state = cls(snapshot.cluster)
+        for index, reservation in enumerate(snapshot.claims):
+            job = reservation.job
+            with error_context(f"claims[{index}]"):
+                if job in state.reservations:
+                    raise InputError(f"{job}: is there twice")
+                state._check_reservation(reservation)
+                state.add(reservation)
+                for node in reservation.nodes:
+                    if (state.free[state.index[node]] < 0).any():
+                        raise InputError(f"{job}: node {node}: has less than its tasks take")
+        for link, capacity in snapshot.capacities.items():
+            with error_context(format_path(["capacities", link])):
+                state.apply(Change(capacities={link: capacity}))
+        for index, node in enumerate(snapshot.down):
+            with error_context(f"down[{index}]"):
+                state.apply(Change(up={node: False}))
+        state.sequence = snapshot.sequence
+        return state
 
 
 def _check_size(where: str, rate: int) -> None:
@@ -345,10 +363,10 @@ def _check_size(where: str, rate: int) -> None:
         )
 
 
-def lacking(free: Ints, each: Resources, count: int) -> str | None:
+def lacking(free: Ints, task_resources: Resources, count: int) -> str | None:
     """Return which resource of a node, free of shape (3,), is short for `count` tasks, if any."""
     words = (("GPUs", ""), ("CPU", "m"), ("memory", " MiB"))
-    for has, needs, (name, unit) in zip(free.tolist(), each.vector, words, strict=True):
+    for has, needs, (name, unit) in zip(free.tolist(), task_resources.vector, words, strict=True):
         if count * needs > has:
             return f"{name}: {has}{unit} free, {count * needs}{unit} needed"
     return None

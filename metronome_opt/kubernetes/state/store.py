@@ -12,9 +12,9 @@ from typing import Self
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import make_folder
 from metronome_opt.files.journal import lock_file
-from metronome_opt.kubernetes.state.records import Change
+from metronome_opt.files.records import parse_record
+from metronome_opt.kubernetes.state.records import STATE_FORMAT, Change, StateSnapshot
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.scenario.cluster_input import ClusterSpec
 
 _APPLICATION_ID = int.from_bytes(b"metr")
@@ -119,16 +119,15 @@ class Store:
         where = f"{self._path}: the changed cluster does not fit the jobs there"
         if self.state.reservations and cluster.slot_ms != before.slot_ms:
             raise InputError(f"{where}: slot_ms: {cluster.slot_ms}, and {before.slot_ms} until now")
-        was = snapshot_of(self.state)
-        links = {link.name for link in cluster.links}
+        old, links = self.state.snapshot, cluster.capacities.keys()
         changes = {
             "cluster": cluster,
-            "sequence": was.sequence + 1,
-            "capacities": {link: mbps for link, mbps in was.capacities.items() if link in links},
-            "down": tuple(node for node in was.down if node in cluster.nodes_by_name),
+            "sequence": old.sequence + 1,
+            "capacities": {link: mbps for link, mbps in old.capacities.items() if link in links},
+            "down": tuple(node for node in old.down if node in cluster.nodes_by_name),
         }
         with error_context(where):
-            state = restore(was.model_copy(update=changes))
+            state = ClusterState.of_snapshot(old.model_copy(update=changes))
         with self._transaction() as database:
             _write_all(database, state)
         state.note = self._note
@@ -198,27 +197,26 @@ def _read(path: Path, database: sqlite3.Connection) -> ClusterState:
             if fault != "ok":
                 raise InputError(f"{path}: is damaged ({fault}); restore a copy")
             tag, cluster, sequence = database.execute("SELECT * FROM cluster").fetchone()
-            query = "SELECT reservation FROM reservations ORDER BY rowid"
-            reservations = [row for (row,) in database.execute(query)]
-            capacities = dict(database.execute("SELECT * FROM capacities").fetchall())
-            down = [node for (node,) in database.execute("SELECT node FROM nodes WHERE NOT up")]
-        document = {
-            "format": tag,
-            "cluster": json.loads(cluster),
-            "sequence": sequence,
-            "claims": [json.loads(row) for row in reservations],
-            "capacities": capacities,
-            "down": down,
-        }
+            rows = database.execute("SELECT reservation FROM reservations ORDER BY rowid")
+            document = {
+                "format": tag,
+                "cluster": json.loads(cluster),
+                "sequence": sequence,
+                "claims": [json.loads(row) for (row,) in rows],
+                "capacities": dict(database.execute("SELECT * FROM capacities").fetchall()),
+                "down": [
+                    node for (node,) in database.execute("SELECT node FROM nodes WHERE NOT up")
+                ],
+            }
     except (sqlite3.Error, json.JSONDecodeError, TypeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     with error_context(path):
-        return restore(StateSnapshot.from_dict(document))
+        return ClusterState.of_snapshot(parse_record(StateSnapshot, document, STATE_FORMAT))
 
 
 def _write_all(database: sqlite3.Connection, state: ClusterState) -> None:
     """Write a whole state in place of what is there."""
-    snapshot = snapshot_of(state)
+    snapshot = state.snapshot
     for table in ("cluster", "reservations", "capacities", "nodes"):
         database.execute(f"DELETE FROM {table}")  # noqa: S608
     row = snapshot.format, snapshot.cluster.model_dump_json(), snapshot.sequence

@@ -1,129 +1,50 @@
-"""Conversions of a cluster state: documents, instances, schedules, deployments."""
+"""A cluster state as others see it: an instance, a plan, a schedule, a deployment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from collections.abc import Mapping
 
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.errors import InputError, error_context, format_path
-from metronome_opt.files.records import (
-    FrozenDict,
-    FrozenMap,
-    Name,
-    NonNegative,
-    Record,
-    parse_record,
-)
-from metronome_opt.kubernetes.state.records import Change, Reservation
+from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.schedule import Schedule, Status
-from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.placed_instance import Deployment, Task
 from metronome_opt.verify import evaluate
 
-STATE_FORMAT = "metronome-state/1"
 
-
-class StateSnapshot(Record):
-    """A state as a document.
-
-    Parameters
-    ----------
-    claims
-        Reservations in force, in the order in which they came.
-    capacities, down
-        Capacities of links that differ from the cluster's description, in Mbit/s, and nodes that
-        take no tasks.
-    mode
-        Jobs share links: the only value.
-    cluster, sequence
-        As in `ClusterState`.
-    """
-
-    format: Literal["metronome-state/1"] = "metronome-state/1"
-    cluster: ClusterSpec
-    mode: Literal["shared"] = "shared"
-    sequence: NonNegative = 0
-    claims: Annotated[tuple[Reservation, ...], Field(strict=False)] = ()
-    capacities: FrozenMap[Name, NonNegative] = Field(default_factory=FrozenDict)
-    down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> StateSnapshot:
-        """Build a snapshot from a document of format ``metronome-state/1``."""
-        return parse_record(cls, data, STATE_FORMAT)
-
-
-def snapshot_of(state: ClusterState) -> StateSnapshot:
-    """Return a state as a document."""
-    nominal, nodes = state.cluster.capacities, state.cluster.nodes
-    return StateSnapshot(
-        cluster=state.cluster,
-        sequence=state.sequence,
-        claims=tuple(state.reservations.values()),
-        capacities={
-            link: capacity
-            for link, capacity in state.capacities.items()
-            if capacity != nominal[link]
-        },
-        down=tuple(node.name for node, up in zip(nodes, state.up, strict=True) if not up),
-    )
-
-
-def restore(snapshot: StateSnapshot) -> ClusterState:
-    """Build a state from its document.
-
-    Reservations stay in force even if links have no bandwidth for them at present.
-
-    Raises
-    ------
-    InputError
-        If the document contradicts itself.
-    """
-    state = ClusterState(snapshot.cluster)
-    for index, reservation in enumerate(snapshot.claims):
-        with error_context(f"claims[{index}]"):
-            state.restore(reservation)
-    for link, capacity in snapshot.capacities.items():
-        with error_context(format_path(["capacities", link])):
-            state.apply(Change(capacities={link: capacity}))
-    for index, node in enumerate(snapshot.down):
-        with error_context(f"down[{index}]"):
-            state.apply(Change(up={node: False}))
-    state.sequence = snapshot.sequence
-    return state
-
-
-def instance_of(state: ClusterState, jobs: Iterable[str] | None = None) -> Instance:
+def instance_of(
+    state: ClusterState, reservations: Mapping[str, Reservation] | None = None
+) -> Instance:
     """Return reservations as an instance, with their offsets as current offsets.
 
     A link that failed carries 1 Mbit/s, the least in an instance.
 
     Parameters
     ----------
-    jobs
-        Jobs of the instance, with the links that they cross; None for all jobs and all links.
+    reservations
+        By job, in force or not, on the links that they cross; None for all in force, on all links.
     """
-    chosen = [state.reservation(job) for job in (state.reservations if jobs is None else jobs)]
+    chosen = state.reservations if reservations is None else reservations
     if not chosen:
         raise InputError(f"{state.cluster.name}: no reservations are in force")
-    flows = [state.flows(held.job) for held in chosen]
-    crossed = set().union(*flows)
+    flows = {
+        job: state.flows[job] if job in state.flows else state.placement(held).links
+        for job, held in chosen.items()
+    }
+    crossed = set().union(*flows.values())
     return Instance(
         name=state.cluster.name,
         slot_ms=state.cluster.slot_ms,
         links=tuple(
             Link(name=link, capacity=max(1, capacity))
             for link, capacity in state.capacities.items()
-            if jobs is None or link in crossed
+            if reservations is None or link in crossed
         ),
         jobs=tuple(
-            held.gang.job(links, stretch=held.stretch, current_offset=held.offset)
-            for held, links in zip(chosen, flows, strict=True)
+            held.gang.job(flows[job], stretch=held.stretch, current_offset=held.offset)
+            for job, held in chosen.items()
         ),
         network=state.cluster.network,
         traffic_classes=state.cluster.traffic_classes,
@@ -148,13 +69,12 @@ def schedule_of(state: ClusterState) -> Schedule:
     stretch = {job: held.stretch for job, held in jobs}
     gated = {job: held.gated for job, held in jobs}
     classes = {job: held.traffic_class for job, held in jobs}
-    evaluation = evaluate(instance_of(state), offsets, stretch)
     return Schedule(
         instance=state.cluster.name,
         offsets=offsets,
         stretch=stretch,
         status=Status.FEASIBLE,
-        objectives=evaluation.objectives,
+        objectives=evaluate(instance_of(state), offsets, stretch).objectives,
         lower_bound=None,
         solver="place",
         seed=None,

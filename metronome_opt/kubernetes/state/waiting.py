@@ -50,16 +50,15 @@ def wait_of(
     until = _until(decision, known=known)
     if decision.now is None:
         return WaitDecision(why_not(state, gang), False, until)
-    delays = dict(decision.now.losses)
-    mine = delays.pop(gang.name, 0.0)
-    worst = sorted(delays.items(), key=lambda each: -each[1])
-    slowed = [f"{name} by {100 * by:.0f} %" for name, by in worst if by > NOTICED]
+    losses = dict(decision.now.losses)
+    mine = losses.pop(gang.name, 0.0)
+    worst = sorted(losses.items(), key=lambda pair: -pair[1])
+    slowed = [f"{name} by {100 * loss:.0f} %" for name, loss in worst if loss > NOTICED]
     effects = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
     if mine > NOTICED:
         effects.append(f"take {100 * mine:.0f} % longer itself")
-    return WaitDecision(
-        f"would {' and '.join(effects) or 'find a better place later'}", True, until
-    )
+    said = " and ".join(effects) or "find a better place later"
+    return WaitDecision(f"would {said}", True, until)
 
 
 def _until(decision: AdmissionDecision, *, known: bool) -> str:
@@ -67,55 +66,44 @@ def _until(decision: AdmissionDecision, *, known: bool) -> str:
     start = decision.start
     if start is None or (start.after_ms >= UNKNOWN_MS and not known):
         return ""
-    count = len(set(start.placement.nodes))
-    nodes = f"{pluralise(count, 'node')} {'is' if count == 1 else 'are'} free"
-    ms = start.after_ms
+    count, ms = len(set(start.placement.nodes)), start.after_ms
     duration = f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"
-    return f"about {duration} until {nodes}"
+    return f"about {duration} until {_nodes(count, 'is', 'are')} free"
 
 
 def why_not(state: ClusterState, gang: Gang) -> str:
     """Return in one line why a gang finds no room: numbers of nodes and missing resources."""
-    room = state.fits(gang)
-    faults = []
-    down = np.flatnonzero(~state.up)
-    if len(down):
-        faults.append(f"{pluralise(len(down), 'node')} {verb_of(len(down), 'take')} no tasks")
-    full = np.flatnonzero(state.up & (room == 0)).tolist()
-    if full:
+    room, faults = state.fits(gang), []
+    if down := int((~state.up).sum()):
+        faults.append(f"{_nodes(down, 'takes', 'take')} no tasks")
+    if full := np.flatnonzero(state.up & (room == 0)).tolist():
         spare = (state.free - state.others).clip(0)
         reasons = Counter(lacking(spare[node], gang.each, 1) for node in full)
-        commonest, count = reasons.most_common(1)[0]
+        ((commonest, count),) = reasons.most_common(1)
         on = "" if count == len(full) else f"{count} of them: "
-        faults.append(
-            f"{pluralise(len(full), 'node')} {verb_of(len(full), 'lack')} GPUs, CPU or memory "
-            f"({on}{commonest})"
-        )
-    total = sum(room.tolist())
-    short = gang.tasks - total
-    if short > 0:
-        faults.append(f"needs {_more_nodes(state, gang, short)}")
+        lack = _nodes(len(full), "lacks", "lack")
+        faults.append(f"{lack} GPUs, CPU or memory ({on}{commonest})")
+    total = int(room.sum())
+    if total < gang.tasks:
+        faults.append(f"needs {_more_nodes(state, gang, gang.tasks - total)}")
         return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
-    failed = [link for link, capacity in state.capacities.items() if not capacity]
     limits = []
     if gang.most_racks is not None:
         limits.append(f"most_racks is {gang.most_racks}")
     if gang.max_network_cost < ANY_COST:
         limits.append(f"max_network_cost is {gang.max_network_cost}")
-    if failed:
+    if failed := [link for link, capacity in state.capacities.items() if not capacity]:
         limits.append(f"links that carry nothing: {first_few(failed)}")
-    faults += limits
-    if not limits:
-        faults.append(
-            "links are so narrow that its iterations exceed the hyperperiod of "
-            f"{state.cluster.hyperperiod} slots"
-        )
-    return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
+    narrow = (
+        "links are so narrow that its iterations exceed the hyperperiod of "
+        f"{state.cluster.hyperperiod} slots"
+    )
+    return f"no room for {gang.tasks} tasks together; {'; '.join(faults + (limits or [narrow]))}"
 
 
-def verb_of(count: int, verb: str) -> str:
-    """Return a verb in the number of its subject."""
-    return verb if count > 1 else f"{verb}s"
+def _nodes(count: int, singular: str, plural: str) -> str:
+    """Return a number of nodes with a verb."""
+    return f"{pluralise(count, 'node')} {singular if count == 1 else plural}"
 
 
 def _more_nodes(state: ClusterState, gang: Gang, tasks: int) -> str:

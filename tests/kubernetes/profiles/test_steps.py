@@ -27,7 +27,7 @@ from metronome_opt.kubernetes.state.records import Gang, read_request
 from metronome_opt.kubernetes.state.scenario import apply_schedule, read_state, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import Store, read_cluster_state
-from metronome_opt.kubernetes.state.views import instance_of, restore, snapshot_of
+from metronome_opt.kubernetes.state.views import instance_of
 from metronome_opt.problem.schedule import read_schedule
 from metronome_opt.scenario import build_scenario
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -150,7 +150,7 @@ def test_a_step_outlives_its_process(both: ClusterState, tmp_path: Path) -> None
         True,
         True,
     ]
-    assert restore(snapshot_of(both)).reservations == both.reservations
+    assert ClusterState.of_snapshot(both.snapshot).reservations == both.reservations
     with Store.create(tmp_path / "state", spec()) as store:
         for reservation in both.reservations.values():
             store.state.reserve(reservation)
@@ -265,7 +265,7 @@ def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     occupancy.remove("b")
     delays = occupancy.start(two.job, two.placement).losses
     assert delays == pytest.approx({"a": mine * 66 / 60, "b": theirs})
-    place = PlacementDecision(b.gang, b, 60, 60, 60, two.placement, {"a": delays["a"]})
+    place = PlacementDecision(b, 60, 60, 60, two.placement, {"a": delays["a"]})
     ((name, *times),) = place.affected(state)
     assert name == "a"
     assert times == pytest.approx([after["a"], after["a"] + 66 * mine])

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
+from metronome_opt.kubernetes.state.records import Change, Gang, Reservation, StateSnapshot
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import StateSnapshot, restore, snapshot_of
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
@@ -179,7 +178,9 @@ def _mistake(chance: random.Random, state: ClusterState) -> Change:
 
 def rebuilt(state: ClusterState) -> ClusterState:
     """Return a state made from the document of another one alone."""
-    return restore(StateSnapshot.model_validate_json(snapshot_of(state).model_dump_json()))
+    return ClusterState.of_snapshot(
+        StateSnapshot.model_validate_json(state.snapshot.model_dump_json())
+    )
 
 
 def differences(one: ClusterState, other: ClusterState) -> list[str]:
@@ -195,7 +196,7 @@ def _same(mine: Any, its: Any) -> bool:
 
 
 def _parts(state: ClusterState) -> dict[str, Any]:
-    names = ("cluster", "sequence", "crossed", "total", "free", "up", "capacity")
+    names = ("cluster", "sequence", "flows", "total", "free", "up", "capacities")
     return {
         **{name: getattr(state, name) for name in names},
         "reservations": list(state.reservations.items()),  # in their order

@@ -209,7 +209,7 @@ class Fleet:
     def _rates(self) -> dict[str, float]:
         """Return the rate of each burst: fair shares of the links that it crosses."""
         crossed = {
-            name: self.state.flows(name)
+            name: self.state.flows[name]
             for name, worker in self.workers.items()
             if worker.left is not None
         }
@@ -259,7 +259,7 @@ class Fleet:
         review = self._monitor.next(self.state)
         if review is None:
             return
-        done = self._monitor.apply(self.state, review, self._monitor.decide(review))
-        if done.gangs:
-            self.rephasings.append(f"{self.now_ms / 1000:.0f} s: {done.line}")
+        decision = self._monitor.decide(review)
+        if self._monitor.apply(self.state, review, decision):
+            self.rephasings.append(f"{self.now_ms / 1000:.0f} s: {decision.reason}")
             self._notify()

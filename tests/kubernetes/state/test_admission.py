@@ -110,7 +110,6 @@ def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: 
         (lambda s: s.set_capacity("n0", -1), "n0: -1 Mbit/s: must be at least 0"),
         (lambda s: s.set_capacity("n0", 2**30), "n0: 1073741824 Mbit/s: must be below 1073741824"),
         (lambda s: s.set_node("none", up=True), "there is no node 'none'"),
-        (lambda s: s.residual("none"), "there is no link 'none'"),
     ],
 )
 def test_what_is_not_there_is_named(call: Callable[[ClusterState], object], message: str) -> None:

@@ -85,7 +85,7 @@ def test_a_solved_move_is_taken_over() -> None:
     assert apply_schedule(state, solved)
     assert {job: reservation.nodes for job, reservation in state.reservations.items()} == stated
     assert state.free[:, 0].tolist() == [1, 1, 0, 0]
-    assert state.flows("a") == {"n2": 1, "n3": 1}
+    assert state.flows["a"] == {"n2": 1, "n3": 1}
     assert [held.job for held, _ in state.users("n0")] == ["b"]
     assert differences(state, rebuilt(state)) == []
     assert not apply_schedule(state, solved)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from metronome_opt.errors import RemoteError
-from metronome_opt.kubernetes.state.monitor import Monitor, ReviewOutcome
+from metronome_opt.kubernetes.state.monitor import Monitor, SlotDecision
 from metronome_opt.kubernetes.state.observations import Read
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import snapshot_of
 from tests.kubernetes.state.states import reading, reservation, spec, state_of, totals
 
 OBEYS = totals(computing_ms=700, burst_ms=300)
@@ -31,12 +30,12 @@ class Watched:
     state: ClusterState
     read: Read | None
     now_s: float = 1000.0
-    rephased: list[ReviewOutcome] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)  # gangs, by decision
+    decisions: list[SlotDecision] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.read, clock=lambda: self.now_s)
         self.monitor.follow(self.state)
-        self.lines: list[str] = []
 
     def run(self, seconds: int) -> None:
         """Let time pass; decide as often as the monitor wants to."""
@@ -44,9 +43,8 @@ class Watched:
             self.now_s += 1
             review = self.monitor.next(self.state)
             if review is not None:
-                done = self.monitor.apply(self.state, review, self.monitor.decide(review))
-                self.rephased.append(done)
-                self.lines.append(done.line)
+                self.decisions.append(self.monitor.decide(review))
+                self.moved.append(self.monitor.apply(self.state, review, self.decisions[-1]))
 
 
 def test_jobs_that_obey_keep_their_slots() -> None:
@@ -55,20 +53,22 @@ def test_jobs_that_obey_keep_their_slots() -> None:
     watched = Watched(state, reading({"a": OBEYS, "b": OBEYS}))
     watched.run(65)
     assert state.reservations == before
-    assert {each.gangs for each in watched.rephased} == {0}
-    assert watched.lines[-1] == "measurements are as reserved"
+    assert set(watched.moved) == {0}
+    assert watched.decisions[-1].reason == "measurements are as reserved"
 
 
 def test_what_differs_has_to_be_seen_twice() -> None:
     state = apart()
     watched = Watched(state, reading({"a": OBEYS, "b": SENDS_LESS}))
     watched.run(12)
-    assert watched.lines[-1].startswith("not confirmed yet: b: period without waiting in ms 900")
+    assert watched.decisions[-1].reason.startswith(
+        "not confirmed yet: b: period without waiting in ms 900"
+    )
     assert state.reservations["b"] == apart().reservations["b"]
     watched.run(10)
     gang = state.reservations["b"].gang
     assert (gang.period, gang.phases[0].length, state.reservations["b"].period) == (180, 40, 200)
-    assert "b: bursts as measured" in watched.lines[-1]
+    assert "b: bursts as measured" in watched.decisions[-1].reason
 
 
 def test_jobs_that_come_are_decided_about_without_measurements() -> None:
@@ -81,7 +81,7 @@ def test_jobs_that_come_are_decided_about_without_measurements() -> None:
     watched.run(5)
     state.reserve(short("c", 10))  # amid a
     watched.run(5)
-    assert watched.rephased[-1].gangs
+    assert watched.moved[-1]
     starts = sorted(each.offset for each in state.reservations.values() if each.gated)
     assert len(starts) == 3
     following = [*starts[1:], starts[0] + 200]
@@ -95,7 +95,7 @@ def test_jobs_of_any_periods_are_decided_about() -> None:
         state.reserve(reservation(name, offset, length=200, period=period, stretch=stretch))
     watched = Watched(state, None)
     watched.run(5)
-    assert [each.gangs for each in watched.rephased] == [0]  # they fit, and stay
+    assert watched.moved == [0]  # they fit, and stay
     state.reserve(reservation("d", 0, length=200, period=977, stretch=31))
     watched.run(5)
     starts = sorted(each.offset for each in state.reservations.values() if each.gated)
@@ -119,15 +119,15 @@ def test_a_decision_about_other_reservations_is_not_applied() -> None:
     decision = monitor.decide(review)
     assert decision.reservations
     state.revise([state.reservations["b"].model_copy(update={"offset": 110})])
-    before = snapshot_of(state)
-    assert monitor.apply(state, review, decision).gangs == 0
-    assert snapshot_of(state) == before
+    before = state.snapshot
+    assert monitor.apply(state, review, decision) == 0
+    assert state.snapshot == before
     state = apart()
     monitor.apply(state, review, decision)
-    before = snapshot_of(state)
+    before = state.snapshot
     assert before.claims[1].gang.phases[0].length == 40  # of slots of 5 ms
-    assert monitor.apply(state, review, decision).gangs == 0  # a second time
-    assert snapshot_of(state) == before
+    assert monitor.apply(state, review, decision) == 0  # a second time
+    assert state.snapshot == before
 
 
 def test_without_an_answer_nothing_changes_and_the_fault_is_told() -> None:
@@ -137,7 +137,7 @@ def test_without_an_answer_nothing_changes_and_the_fault_is_told() -> None:
     state = apart()
     watched = Watched(state, broken)  # type: ignore[arg-type]
     watched.run(25)
-    assert [each.fault for each in watched.rephased if each.fault] == [
+    assert [decision.fault for decision in watched.decisions if decision.fault] == [
         "http://p: cannot be reached"
     ] * 2
     assert state.reservations == apart().reservations

@@ -192,7 +192,7 @@ def test_jobs_of_a_scenario_are_where_it_says_and_send_what_its_instance_says() 
         assert reservation.nodes == tuple(sorted(work.nodes or ()))
         assert (reservation.period, reservation.gang.phases) == (job.period, job.phases)
         assert (reservation.gang.weight, reservation.gang.jitter) == (job.weight, job.jitter)
-        assert state.flows(work.name) == dict(job.links)
+        assert state.flows[work.name] == dict(job.links)
         assert reservation.gang.each == Resources(gpus=1)
         assert reservation.gang.max_stretch >= max(reservation.stretch, job.max_stretch)
     assert [reservation.offset for reservation in state.reservations.values()][:2] == [8, 3]

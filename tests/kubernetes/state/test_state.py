@@ -103,7 +103,7 @@ def flows_by_definition(spec: ClusterSpec, reservation: Reservation, link: str) 
 
 def residual_by_definition(state: ClusterState, link: str) -> list[int]:
     """Look up slot by slot what all reservations leave of a link."""
-    left = [int(state.capacity[state.link_index(link)])] * state.cluster.hyperperiod
+    left = [int(state.capacities[link])] * state.cluster.hyperperiod
     for reservation in state.reservations.values():
         flows = flows_by_definition(state.cluster, reservation, link)
         for slot in range(state.cluster.hyperperiod):
@@ -154,7 +154,7 @@ class AnyLife(RuleBasedStateMachine):
         for job, reservation in self.state.reservations.items():
             for link in self.state.cluster.links:
                 count = flows_by_definition(self.state.cluster, reservation, link.name)
-                assert self.state.flows(job).get(link.name, 0) == count
+                assert self.state.flows[job].get(link.name, 0) == count
 
     def teardown(self) -> None:
         if not hasattr(self, "state"):

@@ -154,7 +154,7 @@ while True:
         printed = [4 + lines, *map(int, writer.stdout)]
     state = read_cluster_state(kept)
     assert printed[-1] <= state.sequence <= printed[-1] + 1
-    assert state.capacity[state.link_index("n0")] == state.sequence - 1
+    assert state.capacities["n0"] == state.sequence - 1
     state.set_capacity("n0", 100)
     assert differences(state, rebuilt(state)) == []
 
@@ -191,7 +191,7 @@ def test_a_changed_cluster_keeps_its_jobs(kept: Path) -> None:
     assert state.cluster == larger
     assert list(state.reservations) == ["a"]
     assert state.free[:, 0].tolist() == [3, 3, 4, 4, 4]
-    assert state.capacity[state.link_index("up-1")] == 40
+    assert state.capacities["up-1"] == 40
     assert state.up.tolist() == [True, True, True, False, True]
 
 
