@@ -43,6 +43,11 @@ class GangPods:
         return tuple(pod for pod in self.pods if pod.place is None and not pod.leaving)
 
     @property
+    def ready(self) -> tuple[Pod, ...]:
+        """Pods that wait for nothing but their nodes."""
+        return tuple(pod for pod in self.waits if not pod.held_by_others)
+
+    @property
     def created(self) -> str:
         """Time of the first creation, as text that sorts by time."""
         return min((pod.created for pod in self.pods), default="")

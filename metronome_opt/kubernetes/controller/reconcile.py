@@ -18,10 +18,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from metronome_opt.allocation.admission import AdmissionDecision
-from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.errors import InputError, MetronomeError, RemoteError
 from metronome_opt.kubernetes.claims.schemas import Manifest
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
@@ -39,7 +37,7 @@ from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, deci
 from metronome_opt.kubernetes.state.records import Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.waiting import WaitDecision
-from metronome_opt.scenario.flows import Placement, compute_placement
+from metronome_opt.scenario.flows import Placement
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.controller.live import LiveCluster
@@ -99,11 +97,11 @@ class Controller:
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
         self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
-        self._claims_read: float | None = None
+        self._claims_read = -math.inf
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
         self._arrivals = arrivals_of(state)
-        # By job: requests without nodes, and until when they are not considered again.
-        self._refused: dict[str, tuple[tuple[Gang, int, bytes], float]] = {}
+        # What the last decision about waiting jobs was about, and when it is made again.
+        self._decided: tuple[object, float] = None, math.inf
         # By job: its new placement, and until when its pods have to exist again.
         self._moving: dict[str, tuple[Placement, float]] = {}
         self._moves_from = -math.inf
@@ -120,7 +118,10 @@ class Controller:
             All pods and nodes of the cluster.
         """
         self._nodes.follow(nodes)
-        self._read_claims()
+        now, self._claims = self._clock(), None
+        if now - self._claims_read >= _CLAIMS_S:  # they may have been deleted or changed
+            self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
+            self._claims_read = now
         jobs = jobs_of(pod for pod in pods if self._namespace in (None, pod.namespace))
         self._forget(jobs)
         for job in list(self.state.reservations):
@@ -134,10 +135,10 @@ class Controller:
         self._nodes.count_others(pods, nodes)
         # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda item: (-item[0].weight, item[1].created, item[1].job))
-        for job, (there, _) in self._moving.items():
-            for node in there.nodes:  # no other job is placed there meanwhile
-                task_resources = self.state.reservations[job].gang.each
-                self.state.others[self.state.node_index(node)] += task_resources.vector
+        for job, (there, _) in self._moving.items():  # no other job is placed there meanwhile
+            needs = self.state.reservations[job].gang.each.vector
+            for node in there.nodes:
+                self.state.others[self.state.node_index(node)] += needs
         self._place(waiting)
         if self.state.sequence != self._routed:  # jobs arrived or departed, or links changed
             with suppress(InputError):
@@ -145,30 +146,22 @@ class Controller:
             self._routed = self.state.sequence
         if not waiting and not self._moving:
             self._move(jobs)
-        for differing, message in self._nodes.differing:
-            self._report_node(differing, message)
+        for node, message in self._nodes.differing:
+            self._report_node(node, message)
         return sum(job not in self.state.reservations for job in jobs)
-
-    def _read_claims(self) -> None:
-        """Read all claims now and then: they may have been deleted or changed."""
-        now, self._claims = self._clock(), None
-        if self._claims_read is None or now - self._claims_read >= _CLAIMS_S:
-            self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
-            self._claims_read = now
 
     def _forget(self, jobs: Mapping[str, GangPods]) -> None:
         """Forget jobs and pods that are gone."""
         uids = {pod.uid for members in jobs.values() for pod in members.pods}
         self._unbound = {uid: since for uid, since in self._unbound.items() if uid in uids}
         self._pauses = {job: pause for job, pause in self._pauses.items() if job in jobs}
-        self._refused = {job: asked for job, asked in self._refused.items() if job in jobs}
+        self._reported = {
+            name: said for name, said in self._reported.items() if name in jobs or "/" not in name
+        }
+        self.deferred &= jobs.keys()
         now, running = self._clock(), self.state.reservations
         self._moving = {
             job: move for job, move in self._moving.items() if now < move[1] and job in running
-        }
-        self.deferred &= jobs.keys()
-        self._reported = {
-            key: said for key, said in self._reported.items() if key in jobs or "/" not in key
         }
 
     def _attempt(self, members: GangPods, act: Callable[[GangPods], None]) -> None:
@@ -176,7 +169,7 @@ class Controller:
         try:
             act(members)
         except MetronomeError as error:
-            if getattr(error, "passing", False):
+            if isinstance(error, RemoteError) and error.is_transient:
                 raise  # of the API server, not of this job
             self._report(members, "Waiting", str(error))
 
@@ -205,41 +198,39 @@ class Controller:
 
     def _settle(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Reconcile a job's pods, claims and reservation; it waits if it has no reservation."""
-        reservation = self.state.reservations.get(members.job)
-        if reservation is not None and members.job in self._moving:
-            self._go_on(reservation, members)
+        held = self.state.reservations.get(members.job)
+        if held is not None and members.job in self._moving:
+            self._go_on(held, members)
             return
-        if reservation is not None and not members.placed and not members.done:
+        if held is not None and not members.placed and not members.done:
             # Interrupted before its first pod was released, or all its pods are new.
             self._release(members.job)
-            reservation = None
-        if reservation is not None and _misplaced(reservation, members):
+            held = None
+        if held is not None and _misplaced(held, members):
             self.state.unreserve(members.job)  # the state is older than the pods
-            reservation = None
-        if reservation is None and members.placed:
-            reservation = self._recover(members)
-            if reservation is None:
+            held = None
+        if held is None and members.placed:
+            held = self._recover(members)
+            if held is None:
                 self._restart(members, "its reservation is lost")
                 return
-        if reservation is None:
+        if held is None:
             self._wait(members, waiting)
-            return
-        reason = self._reason_to_restart(members)
-        if reason is not None:
+        elif reason := self._reason_to_restart(members):
             self._restart(members, reason)
         else:
-            self._apply(reservation, members)
+            self._apply(held, members)
 
     def _wait(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Queue a job for nodes once all its pods exist."""
         gang = gang_of(members, self.state.cluster)
         gang.stretch_for(self.state.cluster.hyperperiod)  # which may be impossible
-        there = [pod for pod in members.waits if not pod.held_by_others]
+        there = len(members.ready)
         _, until = self._pauses.get(members.job, (0.0, 0.0))
-        if len(there) < gang.tasks:
-            held = len(members.waits) - len(there)
+        if there < gang.tasks:
+            held = len(members.waits) - there
             others = f"; {held} have other scheduling gates" if held else ""
-            self._report(members, "Waiting", f"{len(there)} of {gang.tasks} pods are there{others}")
+            self._report(members, "Waiting", f"{there} of {gang.tasks} pods are there{others}")
         elif self._clock() >= until:
             waiting.append((gang, members))
 
@@ -247,21 +238,17 @@ class Controller:
         """Reserve the placement in the annotations of pods; return None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
-        with suppress(InputError, ValidationError, *_UNREADABLE):
+        with suppress(*_UNREADABLE):
             gang = gang_of(members, self.state.cluster)
             if len(assigned) == gang.tasks:
-                spec, nodes = self.state.cluster, [pod.place or "" for pod in assigned]
+                nodes = tuple(pod.place or "" for pod in assigned)
                 paths = tuple(tuple(spines) for spines in slots.get("paths", ()))
-                steer = spec.steer(gang.name, paths)
-                place = compute_placement(
-                    spec, nodes, gang.allreduce, task_gpus=gang.each.gpus, paths=steer
-                )
-                gang = at_place(self.state, gang, place)
+                gang = at_place(self.state, gang, self.state.placement_at(gang, nodes, paths))
                 # A measured job may iterate faster than its annotations state.
                 period = max(round(slots["period_ms"]) // slot_ms, gang.period)
                 reservation = Reservation(
                     gang=gang,
-                    nodes=place.nodes,
+                    nodes=nodes,
                     offset=round(slots["offset_ms"]) // slot_ms,
                     stretch=period - gang.period,
                     gated=slots.get("gated", True),
@@ -278,10 +265,8 @@ class Controller:
             if pod.node is not None or pod.leaving:
                 self._unbound.pop(pod.uid, None)
             elif now - self._unbound.setdefault(pod.uid, now) > self._bind_timeout_s:
-                pause = min(
-                    2 * self._pauses.get(members.job, (self._bind_timeout_s / 2, 0.0))[0],
-                    _MAX_PAUSE_S,
-                )
+                last, _ = self._pauses.get(members.job, (self._bind_timeout_s / 2, 0.0))
+                pause = min(2 * last, _MAX_PAUSE_S)
                 self._pauses[members.job] = pause, now + pause
                 return f"a pod was not bound within {self._bind_timeout_s:g} s"
             if pod.place in self._nodes.gone:
@@ -294,10 +279,12 @@ class Controller:
         """Delete all pods of a job that have nodes, so that its controller recreates them."""
         action = "its pods are deleted, so that their controller recreates them"
         self._report(members, "Restarting", f"{reason}; {action}")
+        self._delete(members)  # the reservation is given back when the pods are gone
+
+    def _delete(self, members: GangPods) -> None:
         for pod in members.placed:
             if not pod.leaving:
                 self._cluster.delete(pod)
-        # The reservation is given back when the pods are gone.
 
     def _move(self, jobs: Mapping[str, GangPods]) -> None:
         """Restart the gang on other nodes that gains most, among gangs that state the cost."""
@@ -324,11 +311,8 @@ class Controller:
 
         Until then the gang keeps its old nodes, where pods may still run.
         """
-        there = [pod for pod in members.waits if not pod.held_by_others]
-        if members.placed or len(there) < reservation.gang.tasks:
-            for pod in members.placed:
-                if not pod.leaving:  # the restart was interrupted
-                    self._cluster.delete(pod)
+        if members.placed or len(members.ready) < reservation.gang.tasks:
+            self._delete(members)  # the restart may have been interrupted
             return
         after, _ = self._moving.pop(members.job)
         nodes, paths = {members.job: after.nodes}, {members.job: after.paths}
@@ -344,13 +328,11 @@ class Controller:
 
     def _place(self, waiting: Sequence[tuple[Gang, GangPods]]) -> None:
         """Decide about all waiting jobs together, if anything has changed for any of them."""
-        asked = {members.job: self._asked(gang) for gang, members in waiting}
-        now = self._clock()
-        if all(
-            job in self._refused and self._refused[job][0] == ask and now < self._refused[job][1]
-            for job, ask in asked.items()
-        ):
+        gangs = [(gang, self.state.fits(gang).tobytes()) for gang, _ in waiting]
+        about, now = (gangs, self.state.sequence), self._clock()
+        if not waiting or (about == self._decided[0] and now < self._decided[1]):
             return
+        self._decided = about, math.inf
         now_s = self._unix_clock()
         waited = [
             (gang, 1000 * max(0.0, now_s - _unix_time(members.created, now_s)))
@@ -358,40 +340,29 @@ class Controller:
         ]
         decisions = decide(self.state, waited, now_s, self._arrivals)
         for gang, members in waiting:
-            start = partial(self._start, gang, decisions[gang.name], now_s, asked[members.job])
+            start = partial(self._start, gang, decisions[gang.name], now_s)
             self._attempt(members, start)
-
-    def _asked(self, gang: Gang) -> tuple[Gang, int, bytes]:
-        """Return the quantities that an answer depends on."""
-        return gang, self.state.sequence, self.state.fits(gang).tobytes()
+        if self.deferred:
+            self._decided = about, now + _RECONSIDER_S
 
     def _start(
-        self,
-        gang: Gang,
-        decision: AdmissionDecision,
-        now_s: float,
-        asked: tuple[Gang, int, bytes],
-        members: GangPods,
+        self, gang: Gang, decision: AdmissionDecision, now_s: float, members: GangPods
     ) -> None:
         """Start a job on the nodes of the decision, or report why it waits."""
-        self._refused[members.job] = asked, math.inf  # if this is an error
+        self.deferred.discard(members.job)
         answer = place_job(self.state, gang, decision, now_s=now_s)
         if isinstance(answer, WaitDecision):
             if answer.deferred:
-                self._refused[members.job] = asked, self._clock() + _RECONSIDER_S
-            (self.deferred.add if answer.deferred else self.deferred.discard)(members.job)
+                self.deferred.add(members.job)
             self._report(members, "Waiting", f"waits: {answer.reason}", answer.cause)
             return
-        self.deferred.discard(members.job)
         self.state.reserve(answer.reservation)
         self._apply(answer.reservation, members, answer.why_slower)
 
     def _apply(self, reservation: Reservation, members: GangPods, slower: str = "") -> None:
         """Make pods and claims agree with the reservation."""
         slots = slots_of(self.state, reservation)
-        tasks = _tasks(reservation, members)
-        waits = [task for task in tasks if task.pod.place is None]
-        placed = [task for task in tasks if task.pod.place is not None]
+        placed, waits = _tasks(reservation, members)
         stale = [task for task in placed if stated_slots(task.pod) != slots]
         manifests = claim_manifests(self.state, reservation, [*waits, *stale])
         if self._claims is not None:
@@ -421,28 +392,23 @@ def _unix_time(created: str, default: float) -> float:
     return default
 
 
-def _tasks(reservation: Reservation, members: GangPods) -> list[Assignment]:
-    """Return the tasks of pods that are not leaving, placed pods first.
+def _tasks(
+    reservation: Reservation, members: GangPods
+) -> tuple[list[Assignment], list[Assignment]]:
+    """Return the tasks of placed pods that are not leaving, and of pods that get nodes.
 
     Nodes are given in the order of the reservation, so that neighbours in rank are neighbours in
     racks.
     """
-    remaining = dict(enumerate(reservation.nodes))
-
-    def take(node: str) -> int | None:
-        index = next((index for index, other in remaining.items() if other == node), None)
-        if index is not None:
-            del remaining[index]
-        return index
-
-    tasks = []
+    remaining, placed = dict(enumerate(reservation.nodes)), []
     for pod in sorted((*members.placed, *members.done), key=lambda pod: pod.rank):
-        index = take(pod.place or "")
-        if index is not None and not pod.leaving and pod not in members.done:
-            tasks.append(Assignment(pod, index, pod.place or ""))
-    free = (pod for pod in members.waits if not pod.held_by_others)
-    assigned = zip(free, remaining.items(), strict=False)
-    return tasks + [Assignment(pod, index, node) for pod, (index, node) in assigned]
+        index = next((index for index, node in remaining.items() if node == pod.place), None)
+        if index is not None:
+            node = remaining.pop(index)
+            if not pod.leaving and pod not in members.done:
+                placed.append(Assignment(pod, index, node))
+    pairs = zip(members.ready, remaining.items(), strict=False)
+    return placed, [Assignment(pod, index, node) for pod, (index, node) in pairs]
 
 
 def _misplaced(reservation: Reservation, members: GangPods) -> bool:

@@ -155,10 +155,9 @@ class Gang(Record):
         if step is None or step.is_stated:
             stated = self.iteration_at(whole._replace(nodes=1), slot_ms)
             step = None if iteration == stated else step or _step_of(stated)
-            if step is None is self.step:
-                return self
-            phases, slots = iteration.to_slots(slot_ms)
-        elif transport.nodes == 1:
+        if step is None is self.step:
+            return self
+        if step is not None and transport.nodes == 1:
             phases, slots = iteration.to_slots_inside(slot_ms)
         else:
             phases, slots = iteration.to_slots(slot_ms)
@@ -175,15 +174,15 @@ class Gang(Record):
         InputError
             If `max_stretch` is smaller.
         """
-        period, longest = self.period, self.period + self.max_stretch
-        divisor = divisor_from(hyperperiod, period)
+        longest = self.period + self.max_stretch
+        divisor = divisor_from(hyperperiod, self.period)
         if divisor is not None and divisor <= longest:
-            return divisor - period
+            return divisor - self.period
         remedy = "choose a longer hyperperiod"
         if divisor:
-            remedy = f"allow a max_stretch of {divisor - period}"
+            remedy = f"allow a max_stretch of {divisor - self.period}"
         raise InputError(
-            f"{self.name}: period: {period} slots do not divide the hyperperiod of "
+            f"{self.name}: period: {self.period} slots do not divide the hyperperiod of "
             f"{hyperperiod}, nor does anything up to {longest}; {remedy}"
         )
 
@@ -351,28 +350,22 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
     """Return the gang that a document describes; its workloads are relative to `folder`."""
     job = _described(document, folder)
     if isinstance(job, Gang):
-        fastest = max(range(len(job.phases)), key=lambda index: job.phases[index].rate)
-        _check_rate(f"phases[{fastest}].rate", job.phases[fastest].rate, job, cluster)
-        return job
-    gang = _rounded(job, cluster)
-    if isinstance(job.stated, Traffic):
-        _check_rate("traffic", job.stated.fastest, gang, cluster)
-    elif job.rate is not None:
-        _check_rate("rate_mbps", job.rate, gang, cluster)
-    return gang
-
-
-def _check_rate(where: str, rate: int, gang: Gang, cluster: ClusterSpec) -> None:
-    """Refuse a rate that no interface carries, unless all tasks fit onto one node."""
-    widest = cluster.nic
+        rates = [phase.rate for phase in job.phases]
+        gang, rate = job, max(rates)
+        where = f"phases[{rates.index(rate)}].rate"
+    else:
+        gang, where, rate = _rounded(job, cluster), "rate_mbps", job.rate or 0
+        if isinstance(job.stated, Traffic):
+            where, rate = "traffic", job.stated.fastest
     together = [gang.tasks * needs for needs in gang.each.vector]
-    if rate > widest and all(
+    if rate > cluster.nic and all(
         any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
         for node in cluster.nodes
     ):
         raise InputError(
-            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {widest}"
+            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {cluster.nic}"
         )
+    return gang
 
 
 def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:

@@ -32,8 +32,8 @@ def _note_nothing(_: Change) -> None:
 class ClusterState(FreeResources):
     """Nodes and links of a cluster, with the reservations in force on them.
 
-    A change is checked in full, then noted, then applied; so one that is refused, or cannot be
-    noted, leaves everything as it was.
+    A change is made in a copy, then noted, then taken from there; so one that is refused, or cannot
+    be noted, leaves everything as it was.
 
     Parameters
     ----------
@@ -202,57 +202,57 @@ class ClusterState(FreeResources):
         Raises
         ------
         InputError
-            If it cannot be; everything is as before. (An exception from outside, Ctrl-C say, may
-            come in the middle; the state is then of no use, and `sequence` is as before.)
+            If it cannot be; everything is as before. (After an exception from outside, Ctrl-C say,
+            it may be noted; the state is then of no use, and `sequence` is as before.)
         """
-        self.check(change)
+        after = self.copy()
+        after._carry_out(change)
         self.note(change)
-        for job, reservation in change.reservations.items():
-            before = self.reservations.get(job)
-            if before is not None:
-                self.release(before.nodes, before.gang.each)
-            if reservation is not None:
-                self.add(reservation)
-            else:
-                del self.reservations[job], self.flows[job]
-        self.capacities.update(change.capacities)
+        self.__dict__ |= {**after.__dict__, "note": self.note}
+
+    def check(self, change: Change) -> None:
+        """Raise an `InputError` of one line if a change cannot happen."""
+        self.copy()._carry_out(change)
+
+    def _carry_out(self, change: Change) -> None:
+        """Change this state; it is of no use after an error."""
+        self._carry_out_reservations(change.reservations)
+        for link, capacity in change.capacities.items():
+            if link not in self.capacities:
+                raise InputError(f"there is no link {quote(link)}")
+            _check_size(link, capacity)
+            self.capacities[link] = capacity
         for node, up in change.up.items():
-            self.up[self.index[node]] = up
+            self.up[self.node_index(node)] = up
         self.sequence += 1
 
+    def _carry_out_reservations(self, reservations: Mapping[str, Reservation | None]) -> None:
+        placed = []
+        for job, new in reservations.items():
+            old = self.reservation(job) if new is None else self.reservations.get(job)
+            if new is not None:
+                self._check_reservation(new)
+                if old is not None and new.gang.each != old.gang.each:
+                    raise InputError(f"{job}: runs already, and its tasks keep what they have")
+            if old is not None:
+                self.release(old.nodes, old.gang.each)
+            if new is None:
+                del self.reservations[job], self.flows[job]
+            elif old is not None and new.nodes == old.nodes:
+                self.add(new)
+            else:
+                placed.append(new)
+        for new in placed:
+            self._check_place(new)
+            self.add(new)
+
     def add(self, reservation: Reservation) -> None:
-        """Add a reservation without asking whether there is room for it, and without a note."""
+        """Add a reservation, whether or not there is room for it, without a note."""
         self.flows[reservation.job] = self.placement(reservation).links
         self.reservations[reservation.job] = reservation
         self.take(reservation.nodes, reservation.gang.each)
 
     # ------------------------------------------------------------------ checks
-
-    def check(self, change: Change) -> None:
-        """Raise an `InputError` of one line if a change cannot happen."""
-        rest, placed = self.copy(), []
-        for job, reservation in change.reservations.items():
-            before = self.reservations.get(job)
-            if reservation is None:
-                gone = self.reservation(job)
-                rest.release(gone.nodes, gone.gang.each)
-                continue
-            self._check_reservation(reservation)
-            if before is not None and reservation.gang.each != before.gang.each:
-                raise InputError(f"{job}: runs already, and its tasks keep what they have")
-            if before is None or reservation.nodes != before.nodes:
-                placed.append(reservation)
-                if before is not None:
-                    rest.release(before.nodes, before.gang.each)
-        for reservation in placed:
-            rest._check_place(reservation)
-            rest.take(reservation.nodes, reservation.gang.each)
-        for link, capacity in change.capacities.items():
-            if link not in self.capacities:
-                raise InputError(f"there is no link {quote(link)}")
-            _check_size(link, capacity)
-        for node in change.up:
-            self.node_index(node)
 
     def _check_place(self, reservation: Reservation) -> None:
         """Refuse a place without room."""
