@@ -17,16 +17,8 @@ from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import Node, Rack, Resources
 
-_WEIGHTS = {
-    "arrival": 40,
-    "departure": 16,
-    "node": 8,
-    "capacity": 10,
-    "revision": 12,
-    "mistake": 5,
-}
+_KINDS = {"arrival": 40, "departure": 16, "node": 8, "capacity": 10, "revision": 12, "mistake": 5}
 _MAX_DOWN = 3
-_UPLINKS = (150, 250, None)
 
 
 def small_cluster() -> ClusterSpec:
@@ -40,49 +32,44 @@ def small_cluster() -> ClusterSpec:
         )
         for index in range(13)
     ]
-    uplinks = {f"rack-{rack}": carries for rack, carries in enumerate(_UPLINKS)}
-    links = [Link(name=node.rails[0], capacity=100) for node in nodes]
-    links += [
-        Link(name=f"up-{rack}", capacity=carries) for rack, carries in uplinks.items() if carries
-    ]
+    uplinks = {"rack-0": "up-0", "rack-1": "up-1", "rack-2": None}
+    links = [Link(name=node.name, capacity=100) for node in nodes]
     return ClusterSpec(
         name="soaked",
         slot_ms=5,
         hyperperiod=24,
         nodes=tuple(nodes),
-        racks=tuple(
-            Rack(name=rack, uplink=f"up-{rack}" if carries else None)
-            for rack, carries in uplinks.items()
-        ),
-        links=tuple(links),
+        racks=tuple(Rack(name=rack, uplink=uplink) for rack, uplink in uplinks.items()),
+        links=(*links, Link(name="up-0", capacity=150), Link(name="up-1", capacity=250)),
     )
 
 
 def draw(chance: random.Random, state: ClusterState) -> Change | None:
     """Draw the next event; None if a job finds no place, or no job is there for it."""
-    kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
-    match kind:
-        case "arrival":
-            gang = _draw_gang(chance, f"job-{chance.getrandbits(40):x}")
-            reservation = _any_place(chance, state, gang)
-            return Change({reservation.job: reservation}) if reservation else None
-        case "node":
-            return _node(chance, state)
-        case "capacity":
-            link = chance.choice(state.cluster.links)
-            capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
-            return Change(capacities={link.name: capacity})
-    if not state.reservations:
+    kind, jobs = chance.choices([*_KINDS], [*_KINDS.values()])[0], [*state.reservations]
+    if kind == "arrival":
+        reservation = _any_place(chance, state, _draw_gang(chance))
+        return Change({reservation.job: reservation}) if reservation else None
+    if kind == "node":
+        return _node(chance, state)
+    if kind == "capacity":
+        link = chance.choice(state.cluster.links)
+        capacity = int(link.capacity * chance.choice((0, 0.5, 0.8, 1, 1, 1, 1.5)))
+        return Change(capacities={link.name: capacity})
+    if not jobs:
         return None
     if kind == "departure":
-        return Change({chance.choice(list(state.reservations)): None})
-    return _revision(chance, state) if kind == "revision" else _mistake(chance, state)
+        return Change({chance.choice(jobs): None})
+    if kind == "mistake":
+        return _mistake(chance, state)
+    chosen = chance.sample(jobs, min(len(jobs), chance.randint(1, 3)))
+    return Change({job: _revised(chance, state.reservations[job]) for job in chosen})
 
 
-def _draw_gang(chance: random.Random, name: str) -> Gang:
+def _draw_gang(chance: random.Random) -> Gang:
     """Draw a job of one to five tasks whose period divides 24 slots, or does if it is stretched."""
     return Gang(
-        name=name,
+        name=f"job-{chance.getrandbits(40):x}",
         tasks=chance.randint(1, 5),
         each=Resources(gpus=1, cpu_millicores=chance.choice((500, 8_000)), memory_mib=1024),
         max_stretch=2,
@@ -97,14 +84,8 @@ def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reserv
 
     None if the nodes that are tried first will not do.
     """
-    free = [
-        node.name
-        for node, (gpus, _, _), up in zip(
-            state.cluster.nodes, state.free.tolist(), state.up, strict=True
-        )
-        if up
-        for _ in range(gpus)
-    ]
+    rows = zip(state.names, state.free[:, 0].tolist(), state.up, strict=True)
+    free = [node for node, gpus, up in rows if up for _ in range(gpus)]
     if len(free) < gang.tasks:
         return None
     nodes = tuple(chance.sample(free, gang.tasks))
@@ -128,47 +109,37 @@ def _traffic(chance: random.Random, period: int) -> dict[str, Any]:
 
 def _node(chance: random.Random, state: ClusterState) -> Change:
     """Let a node fail, or one of several that have failed come back."""
-    down = [node.name for node, up in zip(state.cluster.nodes, state.up, strict=True) if not up]
+    down = [node for node, up in zip(state.names, state.up, strict=True) if not up]
     if len(down) >= chance.randint(1, _MAX_DOWN):
         return Change(up={chance.choice(down): True})
-    return Change(up={chance.choice(state.cluster.nodes).name: False})
-
-
-def _revision(chance: random.Random, state: ClusterState) -> Change:
-    """Give up to three jobs another rotation, and some of them other traffic or another weight."""
-    jobs = chance.sample(
-        list(state.reservations), min(len(state.reservations), chance.randint(1, 3))
-    )
-    return Change({job: _revised(chance, state.reservations[job]) for job in jobs})
+    return Change(up={chance.choice(state.names): False})
 
 
 def _revised(chance: random.Random, reservation: Reservation) -> Reservation:
+    """Give a job another rotation, and perhaps other traffic or another weight."""
     gang = reservation.gang
     if chance.random() < 0.4:
         changes = {"weight": chance.choice((0, 1, 2, 4)), **_traffic(chance, gang.period)}
         gang = gang.model_copy(update=changes)
-    return reservation.model_copy(
-        update={"gang": gang, "offset": chance.randrange(reservation.period)}
-    )
+    changes = {"gang": gang, "offset": chance.randrange(reservation.period)}
+    return reservation.model_copy(update=changes)
 
 
 def _mistake(chance: random.Random, state: ClusterState) -> Change:
     """Draw an event that has to be refused."""
     reservation = chance.choice(list(state.reservations.values()))
     node = chance.choice(state.cluster.nodes)
-    many = Resources(gpus=node.has.gpus)
-    large = reservation.gang.model_copy(update={"name": "large", "tasks": 2, "each": many})
+    many = {"name": "large", "tasks": 2, "each": Resources(gpus=node.has.gpus)}
+    large = Reservation(
+        gang=reservation.gang.model_copy(update=many), nodes=(node.name, node.name), offset=0
+    )
     moved = reservation.model_copy(update={"nodes": (*reservation.nodes, node.name)})
-    late = reservation.model_copy(update={"offset": reservation.period})
-    mistakes: list[Change] = [
-        # The last of its nodes has no room any more.
-        Change({"large": Reservation(gang=large, nodes=(node.name, node.name), offset=0)}),
+    mistakes = [
+        Change({"large": large}),  # the last of its nodes has no room any more
         Change({reservation.job: _revised(chance, reservation), "unknown": None}),
         Change({moved.job: moved}),
-        Change({late.job: late}),
-        Change(capacities={"none": 1}),
-        Change(capacities={node.rails[0]: 2**40}),
-        Change(up={"none": True}),
+        Change(capacities={node.rails[0]: 50, "none": 1}),
+        Change({moved.job: None}, up={"none": True}),
     ]
     return chance.choice(mistakes)
 
@@ -178,26 +149,16 @@ def _mistake(chance: random.Random, state: ClusterState) -> Change:
 
 def rebuilt(state: ClusterState) -> ClusterState:
     """Return a state made from the document of another one alone."""
-    return ClusterState.of_snapshot(
-        StateSnapshot.model_validate_json(state.snapshot.model_dump_json())
-    )
+    document = state.snapshot.model_dump_json()
+    return ClusterState.of_snapshot(StateSnapshot.model_validate_json(document))
 
 
 def differences(one: ClusterState, other: ClusterState) -> list[str]:
     """Return the names of the parts in which two states differ, to the last number."""
-    parts = zip(_parts(one).items(), _parts(other).values(), strict=True)
-    return [name for (name, mine), its in parts if not _same(mine, its)]
-
-
-def _same(mine: Any, its: Any) -> bool:
-    if isinstance(mine, np.ndarray):
-        return mine.dtype == its.dtype and np.array_equal(mine, its)
-    return bool(mine == its)
-
-
-def _parts(state: ClusterState) -> dict[str, Any]:
-    names = ("cluster", "sequence", "flows", "total", "free", "up", "capacities")
-    return {
-        **{name: getattr(state, name) for name in names},
-        "reservations": list(state.reservations.items()),  # in their order
-    }
+    names = ("cluster", "sequence", "flows", "capacities", "total", "free", "up")
+    differing = [
+        name for name in names if not np.array_equal(getattr(one, name), getattr(other, name))
+    ]
+    if [*one.reservations.items()] != [*other.reservations.items()]:  # in their order
+        differing.append("reservations")
+    return differing

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from metronome_opt.kubernetes.state.observations import GateCounter, Read
-from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario.cluster_input import ClusterSpec
-from metronome_opt.scenario.nodes import Node, Resources
+from tests.kubernetes.state import small
 
 RATE = 900
 """Of a burst, in Mbit/s; two of them do not fit a link of 1,000."""
@@ -19,14 +18,7 @@ RATE = 900
 
 def spec(nodes: int = 2, mbps: int = 1000, hyperperiod: int = 400, gpus: int = 4) -> ClusterSpec:
     """Return nodes n0, n1, ... with an interface each; 400 slots of 5 ms are 2 s."""
-    names, has = [f"n{index}" for index in range(nodes)], Resources(gpus=gpus)
-    return ClusterSpec(
-        name="wired",
-        slot_ms=5,
-        hyperperiod=hyperperiod,
-        nodes=tuple(Node(name=name, has=has, interface=name) for name in names),
-        links=tuple(Link(name=name, capacity=mbps) for name in names),
-    )
+    return small.cluster([nodes], gpus=gpus, interface=mbps, uplink=None, hyperperiod=hyperperiod)
 
 
 def reservation(
@@ -35,30 +27,19 @@ def reservation(
     *,
     nodes: str = "n0 n1",
     length: int = 60,
-    rate: int = RATE,
-    weight: int = 1,
-    period: int = 200,
     stretch: int = 0,
+    period: int = 200,
+    weight: int = 1,
 ) -> Reservation:
     """Return the place of a job that bursts at the beginning of each period, by default 1 s."""
-    names = tuple(nodes.split())
-    gang = Gang(
-        name=name,
-        tasks=len(names),
-        period=period,
-        phases=(Phase(start=0, length=length, rate=rate),),
-        weight=weight,
-        max_stretch=stretch,
-    )
-    return Reservation(gang=gang, nodes=names, offset=offset, stretch=stretch)
+    fields = {"gpus": 1, "period": period, "weight": weight, "max_stretch": stretch}
+    held = small.running(name, nodes, (0, length, RATE), offset=offset, **fields)
+    return held.model_copy(update={"stretch": stretch})
 
 
-def state_of(*placed: Reservation, nodes: int = 2) -> ClusterState:
+def state_of(*placed: Reservation) -> ClusterState:
     """Return the cluster with some jobs in their places."""
-    state = ClusterState(spec(nodes))
-    for each in placed:
-        state.reserve(each)
-    return state
+    return small.state_of(spec(), *placed)
 
 
 def totals(

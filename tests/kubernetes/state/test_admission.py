@@ -21,10 +21,10 @@ def usual() -> ClusterState:
 
 
 def reservation(
-    asked: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any
+    tasks: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any
 ) -> Reservation:
-    place = {"offset": fields.pop("offset", 0), "stretch": fields.pop("stretch", 0)}
-    return Reservation(gang=gang(asked, *bursts, **fields), nodes=tuple(nodes.split()), **place)
+    offset = fields.pop("offset", 0)
+    return Reservation(gang=gang(tasks, *bursts, **fields), nodes=nodes.split(), offset=offset)
 
 
 NEEDS_CPU = Resources(cpu_millicores=1)
@@ -64,6 +64,11 @@ NEEDS_CPU = Resources(cpu_millicores=1)
         # On one node it crosses no link, but its rate has to fit the numbers all the same.
         (reservation(1, "n3", (0, 4, 2**30)), "new: 1073741824 Mbit/s: must be below 1073741824"),
         (reservation(1, "n3", (0, 4, 10**70)), "new: an integer of 233 bits Mbit/s: must be below"),
+        # Copies are not validated when they are made.
+        *(
+            (running("c", "n3").model_copy(update={field: value}), f"c: {field}: must be ")
+            for field, value in [("offset", -3), ("offset", 1.5), ("stretch", -50)]
+        ),
     ],
 )
 def test_a_reservation_that_does_not_fit_is_refused(asked: Reservation, message: str) -> None:
@@ -88,6 +93,7 @@ def test_a_failed_link_has_room_for_nobody() -> None:
             [running("b", "n0 n1", gpus=1), A.model_copy(update={"nodes": ("n1", "n1")})],
             "a: node n1: GPUs: 1 free, 2 needed",
         ),
+        ([B.model_copy(update={"stretch": -50}), A], "b: stretch: must be "),
         ([running("b", "n0 n2", gpus=2), A], "b: runs already, and its tasks keep what they have"),
         (
             [A.model_copy(update={"gang": gang(3, name="a", each=Resources(gpus=1))})],

@@ -6,14 +6,15 @@ import pytest
 
 from metronome_opt.api import allocate
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.state.records import Change
+from metronome_opt.kubernetes.state.records import Change, Reservation
 from metronome_opt.kubernetes.state.scenario import apply_schedule, document_of, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import deployment_of, instance_of
+from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario
+from metronome_opt.verify import verify_schedule
 from tests import builders
-from tests.kubernetes.state.small import A, B, cluster, running, state_of, usual
+from tests.kubernetes.state.small import A, B, cluster, gang, running, state_of, usual
 
 
 def test_a_state_and_its_scenario_have_one_instance() -> None:
@@ -50,8 +51,23 @@ def test_nodes_have_what_a_scenario_can_use() -> None:
     assert [job.name for job in scenario.jobs] == ["a", "b"]
     assert [node.has.gpus for node in scenario.cluster.nodes] == [2, 1, 1, 0]
     assert scenario.cluster.capacities["n2"] == 1
+    empty = ClusterState(cluster([2]))
     with pytest.raises(InputError, match="no reservations of several tasks are in force"):
-        scenario_of(ClusterState(cluster([2])))
+        scenario_of(empty)
+    with pytest.raises(InputError, match="no reservations are in force"):
+        instance_of(empty)
+
+
+def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
+    asked = gang(2, (0, 5, 90), name="stretched", period=7)
+    stretched = Reservation(gang=asked, nodes=("n0", "n2"), offset=7, stretch=1)
+    state = state_of(cluster([2, 2], gpus=3), A, B, stretched)
+    stated = schedule_of(state)
+    assert dict(stated.offsets) == {"a": 2, "b": 7, "stretched": 7}
+    assert dict(stated.stretch) == {"a": 0, "b": 0, "stretched": 1}
+    assert verify_schedule(instance_of(state), stated) == ()
+    assert stated.objectives["contention"]
+    assert stated.objectives["moves"] == 0
 
 
 def schedule(**fields: object) -> Schedule:

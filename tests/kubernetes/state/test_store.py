@@ -60,8 +60,6 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
         database.execute("CREATE TABLE cluster (name TEXT)")
     database.close()
     assert refusal(path) == "holds no state; make one with `metronome place --cluster`"
-    with pytest.raises(InputError, match="holds a database already; name another file"):
-        Store.create(path, cluster([2]))
 
 
 @pytest.mark.parametrize("size", [20, 5000, 9000, 20_000])
@@ -77,18 +75,31 @@ def test_a_file_that_was_cut_off_is_refused(size: int, kept: Path) -> None:
     [
         ("UPDATE cluster SET format = 'metronome-state/2'", "format: must be 'metronome-state/1'"),
         ("UPDATE reservations SET reservation = '{' WHERE job = 'b'", "cannot be read (Expecting"),
-        (
-            "UPDATE reservations SET reservation = replace(reservation, '\"b\"', '\"a\"')",
-            "claims[1]: a: is there twice",
-        ),
-        ("UPDATE capacities SET capacity = -4", "capacities.up-1: must be at least 0, got -4"),
         ("DELETE FROM cluster", "cannot be read ("),
         ("DROP TABLE nodes", "cannot be read (no such table: nodes)"),
+        ("UPDATE capacities SET capacity = -4", "capacities.up-1: must be at least 0, got -4"),
+        ("UPDATE capacities SET capacity = 1 << 30", "capacities.up-1: up-1: 1073741824 Mbit/s: m"),
+        ("UPDATE capacities SET link = 'none'", "capacities.none: there is no link 'none'"),
+        ("UPDATE nodes SET node = 'none'", "down[0]: there is no node 'none'"),
+        # Texts in the cluster, and in the reservation of b, and what replaces them.
+        ('"hyperperiod":24 -> "hyperperiod":10', "claims[0]: a: period: 12 slots do not divide"),
+        ('"b" -> "a"', "claims[1]: a: is there twice"),
+        ('"n2" -> "n9"', "claims[1]: b: nodes[1]: there is no node 'n9'"),
+        ('"offset":7 -> "offset":8', "claims[1]: b: offset: 8 must be below the period of 8 slots"),
+        ('"gpus":1 -> "gpus":2', "claims[1]: b: node n0: has less than its tasks take"),
+        ('"rate":30 -> "rate":1073741824', "claims[1]: b: 1073741824 Mbit/s: must be"),
     ],
 )
 def test_a_contradiction_in_a_file_is_named(damage: str, message: str, kept: Path) -> None:
+    old, _, new = damage.partition(" -> ")
     with sqlite3.connect(kept) as database:
-        database.execute(damage)
+        if not new:
+            database.execute(damage)
+        elif "hyperperiod" in old:
+            database.execute("UPDATE cluster SET cluster = replace(cluster, ?, ?)", (old, new))
+        else:
+            revised = "UPDATE reservations SET reservation = replace(reservation, ?, ?)"
+            database.execute(f"{revised} WHERE job = 'b'", (old, new))
     database.close()
     assert refusal(kept).startswith(message)
 
