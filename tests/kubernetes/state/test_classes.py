@@ -16,17 +16,15 @@ from tests.kubernetes.state.states import reservation, spec
 
 
 def classed(count: int) -> ClusterState:
-    fields = {name: getattr(spec(), name) for name in type(spec()).model_fields}
-    return ClusterState(type(spec()).model_validate({**fields, "traffic_classes": count}))
+    return ClusterState(spec().model_copy(update={"traffic_classes": count}))
 
 
 def come(state: ClusterState, name: str, weight: int, length: int) -> int:
     """Let a job without slots come that sends for so many of its 200 slots; return its class."""
-    asked = reservation(name, 0, length=length, weight=weight)
-    asked = asked.model_copy(update={"gated": False})
-    classed = in_class(state, asked, state.placement(asked))
-    state.reserve(classed)
-    return classed.traffic_class
+    asked = reservation(name, 0, length=length, weight=weight).model_copy(update={"gated": False})
+    new = in_class(state, asked, state.placement(asked))
+    state.reserve(new)
+    return new.traffic_class
 
 
 @pytest.mark.parametrize(("count", "middle"), [(1, 0), (2, 0), (3, 1), (8, 3)])

@@ -96,8 +96,8 @@ def test_jobs_change_places_at_once() -> None:
     state = crowded(sending("a"), sending("b", "n2 n3"), gpus=(1, 1, 1, 1))
     a, b = state.reservations.values()
     swapped = [(a, b.nodes), (b, a.nodes)]
-    assert state.revise(each.model_copy(update={"nodes": its}) for each, its in swapped)
-    assert state.jobs_on("n0") == ["b"]
+    assert state.revise(job.model_copy(update={"nodes": nodes}) for job, nodes in swapped)
+    assert (state.jobs_on("n0"), state.jobs_on("n3")) == (["b"], ["a"])
     assert differences(state, rebuilt(state)) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,14 +113,13 @@ def test_paths_stand_in_reservations_and_annotations() -> None:
 
 
 def test_a_reservation_without_chosen_paths_names_none() -> None:
-    state = spines()
-    fields = {name: getattr(state.cluster, name) for name in ClusterSpec.model_fields}
+    fields = {name: getattr(spines().cluster, name) for name in ClusterSpec.model_fields}
     hashed = ClusterState(ClusterSpec.model_validate({**fields, "routing": "ecmp"}))
-    place = place_job(hashed, gang("a"))
-    assert isinstance(place, PlacementDecision)
+    assert isinstance(place_job(hashed, gang("a")), PlacementDecision)
     hashed.reserve(across("b"))
-    slots = slots_of(hashed, hashed.reservations["b"])
-    assert PATH not in pod_annotations(slots, "b-0")
+    assert PATH not in pod_annotations(slots_of(hashed, hashed.reservations["b"]), "b-0")
+    with pytest.raises(ValueError, match="spray: is as one uplink"):
+        ClusterSpec.model_validate({**fields, "routing": "spray"})
 
 
 def test_paths_of_a_state_may_be_chosen_anew() -> None:
@@ -130,19 +130,19 @@ def test_paths_of_a_state_may_be_chosen_anew() -> None:
     assert made.cluster.spines == 2
 
 
-def test_capacities_are_read_back_as_they_were_written() -> None:
+def capacities() -> list[dict[str, Any]]:
+    """Return the capacities that are written for the cluster."""
     state = spines()
     state.reserve(across("a", 1, 0))
     manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    return [item for some in manifests.values() for item in some if item["kind"] == CAPACITY]
+
+
+def test_capacities_are_read_back_as_they_were_written() -> None:
     objects = Objects()
-    objects.add(
-        ("written", each)
-        for some in manifests.values()
-        for each in some
-        if each["kind"] == CAPACITY
-    )
-    cluster = make_cluster(objects, ImportOptions(gpus=1)).document
-    assert cluster["racks"] == [
+    objects.add(("written", capacity) for capacity in capacities())
+    racks = make_cluster(objects, ImportOptions(gpus=1)).document["racks"]
+    assert racks == [
         {
             "name": rack,
             "uplinks": [f"{rack}-a", f"{rack}-b"],
@@ -150,6 +150,17 @@ def test_capacities_are_read_back_as_they_were_written() -> None:
         }
         for rack in ("r0", "r1")
     ]
+
+
+def test_links_to_spines_without_a_rack_are_refused() -> None:
+    objects = Objects()
+    for capacity in capacities():
+        capacity["metadata"]["labels"] = {}
+        objects.add([("written", capacity)])
+    with pytest.raises(
+        InputError, match="node 'n0': its links of scope Uplink are not the uplinks"
+    ):
+        make_cluster(objects, ImportOptions(gpus=1))
 
 
 def test_flows_leave_a_spine_that_is_down() -> None:
@@ -182,21 +193,6 @@ def test_paths_that_are_solved_come_into_force() -> None:
         apply_schedule(state, false)
 
 
-def test_links_to_spines_without_a_rack_are_refused() -> None:
-    state = spines()
-    state.reserve(across("a", 1, 0))
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
-    capacities = [each for some in manifests.values() for each in some if each["kind"] == CAPACITY]
-    for each in capacities:
-        each["metadata"]["labels"] = {}
-    objects = Objects()
-    objects.add(("written", each) for each in capacities)
-    with pytest.raises(
-        InputError, match="node 'n0': its links of scope Uplink are not the uplinks"
-    ):
-        make_cluster(objects, ImportOptions(gpus=1))
-
-
 def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
     """A ring of three leaves both racks once; its last pod in a rack does so."""
     bed = Bed(spines(gpus=4, mbps=6000))
@@ -214,12 +210,6 @@ def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
     bed.start(again)
     bed.reconcile()
     assert again.reservations["default/a"].paths == reservation.paths
-
-
-def test_a_state_takes_no_sprayed_flows() -> None:
-    fields = {name: getattr(spines().cluster, name) for name in ClusterSpec.model_fields}
-    with pytest.raises(ValueError, match="spray: is as one uplink"):
-        ClusterSpec.model_validate({**fields, "routing": "spray"})
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "chosen"])

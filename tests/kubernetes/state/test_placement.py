@@ -11,7 +11,7 @@ from metronome_opt.kubernetes.state.placement import (
     occupancy_of,
     place_job,
 )
-from metronome_opt.kubernetes.state.records import Gang
+from metronome_opt.kubernetes.state.records import Change, Gang, Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.waiting import WaitDecision
 from metronome_opt.problem.instance import Phase
@@ -74,13 +74,6 @@ def test_ring_leaves_a_node_once() -> None:
 
 
 def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
-    # 4 slots at 60 take 16 at 15, and the 8 others: 24 slots, all that there are.
-    decision = waits(state_of(cluster([2], interface=20)), gang(4, (0, 4, 60)))
-    assert decision.reason == (
-        "no room for 4 tasks together; links are so narrow that its iterations exceed the "
-        "hyperperiod of 24 slots"
-    )
-    assert not decision.deferred
     state = state_of(cluster([2], interface=20, gpus=1))
     assert placed(state, gang(2)).reservation.gang.period == 20
     # Nearest are two tasks on either node of a rack, at 10; one on each of four nodes is fast.
@@ -105,22 +98,19 @@ def test_failed_links_are_not_used() -> None:
 # ------------------------------------------------------------------ first slots
 
 
-def test_burst_goes_into_middle_of_what_is_free() -> None:
-    state = state_of(cluster([2], gpus=1), running("a", "n0 n1"))
-    decision = placed(state, gang(2))
-    # Two bursts of 60 do not fit 100 together. Of 12 slots 4 to 11 are free, 8 for a burst of 4.
+@pytest.mark.parametrize(
+    ("others", "length"),
+    [
+        # Two bursts of 60 do not fit 100 together: of 12 slots 4 to 11 are free, 8 for 4.
+        ([running("a", "n0 n1")], 4),
+        # All links have one offset.
+        ([running("a", "n0 n1", (0, 5, 60)), running("b", "n1 n0", (8, 4, 60))], 1),
+    ],
+)
+def test_burst_goes_into_middle_of_what_is_free(others: list[Reservation], length: int) -> None:
+    decision = placed(state_of(cluster([2], gpus=1), *others), gang(2, (0, length, 60)))
     assert (decision.reservation.gated, decision.reservation.offset) == (True, 6)
     assert (decision.expected_ms, decision.delays) == (60, {})
-
-
-def test_all_links_have_one_offset() -> None:
-    state = state_of(
-        cluster([2], gpus=1),
-        running("early", "n0 n1", (0, 5, 60)),
-        running("late", "n1 n0", (8, 4, 60)),
-    )
-    decision = placed(state, gang(2, (0, 1, 60)))
-    assert (decision.reservation.gated, decision.reservation.offset) == (True, 6)
 
 
 def test_job_that_uses_no_link_keeps_no_slots() -> None:
@@ -173,49 +163,52 @@ def test_a_late_job_has_a_share_of_its_time_left(now_s: float | None, left: floa
     assert job.length_ms == (None if left is None else pytest.approx(1000 * left))
 
 
+ANYWHERE = cluster([2, 2], gpus=1)  # between racks costs are 2
+
+
+TOGETHER = "no room for 4 tasks together; "
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "reason"),
+    [
+        (gang(4, most_racks=1), Change(), "most_racks is 1"),
+        (gang(4, max_network_cost=1), Change(), "max_network_cost is 1"),
+        (gang(4), Change(capacities={"up-1": 0}), "links that carry nothing: up-1"),
+    ],
+)
+def test_limits_that_leave_no_room_are_reasons(asked: Gang, change: Change, reason: str) -> None:
+    state = ClusterState(ANYWHERE)
+    state.apply(change)
+    assert waits(state, asked) == WaitDecision(f"{TOGETHER}{reason}", deferred=False)
+
+
 def test_reasons_say_how_many_nodes_lack_what() -> None:
-    state = state_of(cluster([3, 2], gpus=[1, 1, 1, 2, 2], uplink=None))
-    state.set_node("n0", up=False)
-    state.set_node("n4", up=False)
-    decision = waits(state, gang(2, each=Resources(gpus=2)))
-    assert decision == WaitDecision(
+    state = ClusterState(cluster([3, 2], gpus=[1, 1, 1, 2, 2], uplink=None))
+    state.apply(Change(up={"n0": False, "n4": False}))
+    assert waits(state, gang(2, each=Resources(gpus=2))).reason == (
         "1 of 2 tasks find room; 2 nodes take no tasks; 2 nodes lack GPUs, CPU or memory "
-        "(GPUs: 1 free, 2 needed); needs 1 more node with 2 GPUs free",
-        deferred=False,
+        "(GPUs: 1 free, 2 needed); needs 1 more node with 2 GPUs free"
+    )
+    # 4 slots at 60 take 16 at 15, and the 8 others: 24 slots, all that there are.
+    assert waits(state_of(cluster([2], interface=20)), gang(4)).reason == (
+        f"{TOGETHER}links are so narrow that its iterations exceed the hyperperiod of 24 slots"
     )
 
 
-def test_missing_room_between_links_is_reported() -> None:
-    state = state_of(cluster([2, 2], gpus=1))
-    assert waits(state, gang(4, most_racks=1)).reason == (
-        "no room for 4 tasks together; most_racks is 1"
-    )
-    state.set_capacity("up-1", 0)
-    assert waits(state, gang(4)).reason == (
-        "no room for 4 tasks together; links that carry nothing: up-1"
-    )
-
-
-def test_nodes_that_the_network_cost_plugin_rejects_are_not_offered() -> None:
-    spec = cluster([2, 2], gpus=1)  # between racks costs are 2
-    assert waits(state_of(spec), gang(4, max_network_cost=1)).reason == (
-        "no room for 4 tasks together; max_network_cost is 1"
-    )
-    assert placed(state_of(spec), gang(4, max_network_cost=2)).placement.racks == 2
-    taken = state_of(spec, running("a", "n0 n2", gpus=1))
-    assert placed(taken, gang(2, max_network_cost=2)).reservation.gang.max_network_cost == 2
-    taken = state_of(spec, running("a", "n0 n2", gpus=1))
+def test_nodes_that_the_network_cost_plugin_accepts_are_offered() -> None:
+    assert placed(state_of(ANYWHERE), gang(4, max_network_cost=2)).placement.racks == 2
+    taken = state_of(ANYWHERE, running("a", "n0 n2", gpus=1))
     assert not waits(taken, gang(2, max_network_cost=0)).deferred
+    assert placed(taken, gang(2, max_network_cost=2)).reservation.gang.max_network_cost == 2
 
 
 def test_resources_held_by_others_are_no_room() -> None:
-    state = state_of(cluster([2, 2], gpus=8, interface=1000, uplink=None))
-    each = Resources(gpus=4)
+    state, each = ClusterState(cluster([2, 2], gpus=8, uplink=None)), Resources(gpus=4)
     assert waits(state, gang(13, each=each)).reason == (
         "8 of 13 tasks find room; needs 3 more nodes with 8 GPUs free"
     )
-    state.others[0] = state.others[1] = (8, 0, 0)
-    state.others[2] = (5, 0, 0)
+    state.others[:, 0] = (8, 8, 5, 0)
     assert waits(state, gang(3, each=each)).reason.endswith(
         "(2 of them: GPUs: 0 free, 4 needed); needs 1 more node with 4 GPUs free"
     )
@@ -226,7 +219,5 @@ def test_gang_that_would_be_too_slow_takes_no_room() -> None:
     """Two tasks on an interface of 100 Mbit/s have 13 slots; the hyperperiod has 12."""
     state, slow, other = state_of(cluster([2], hyperperiod=12)), gang(4), gang(2, name="other")
     decisions = decide(state, [(slow, 0.0), (other, 0.0)])
-    refused = place_job(state, slow, decisions["new"])
-    assert isinstance(refused, WaitDecision)
-    assert "links are so narrow that its iterations exceed" in refused.reason
+    assert isinstance(place_job(state, slow, decisions["new"]), WaitDecision)
     assert isinstance(place_job(state, other, decisions["other"]), PlacementDecision)
