@@ -392,13 +392,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     if problem.waiting:
         raise InputError(f"jobs: no room for {first_few(problem.waiting)}; leave them out")
     for job, traffic in zip(problem.instance.jobs, problem.traffic, strict=True):
-        gang = gang_of(
-            traffic,
-            period=job.period,
-            phases=job.phases,
-            max_stretch=job.max_stretch,
-            ready=job.ready,
-        )
+        gang = gang_of(traffic, state.cluster)
         nodes = [task.node for task in problem.deployment.tasks if task.job == job.name]
         there = state.placement_at(gang, nodes, problem.paths.get(job.name, ()))
         reservation = reservation_at(state, gang, there, now_s=now_s)

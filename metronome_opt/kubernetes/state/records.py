@@ -354,7 +354,9 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
         gang, rate = job, max(rates)
         where = f"phases[{rates.index(rate)}].rate"
     else:
-        gang, where, rate = _rounded(job, cluster), "rate_mbps", job.rate or 0
+        source = Sources(job.workloads, job.measured, cluster.gpu).of(job)
+        gang = gang_of(JobTraffic(job, source, cluster), cluster, job.most_racks)
+        where, rate = "rate_mbps", job.rate or 0
         if isinstance(job.stated, Traffic):
             where, rate = "traffic", job.stated.fastest
     together = [gang.tasks * needs for needs in gang.each.vector]
@@ -368,9 +370,9 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
     return gang
 
 
-def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
+def gang_of(traffic: JobTraffic, cluster: ClusterSpec, most_racks: int | None = None) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
-    traffic = JobTraffic(job, Sources(job.workloads, job.measured, cluster.gpu).of(job), cluster)
+    job = traffic.job
     # A job that is too large for the cluster waits for more nodes, as if each worker needed one.
     place = traffic.best or Transport(
         algorithm=traffic.algorithm,
@@ -382,28 +384,20 @@ def _rounded(job: JobFile, cluster: ClusterSpec) -> Gang:
         rate=Fraction(cluster.nic),
     )
     phases, slots = traffic.in_slots(place, cluster.slot_ms)
-    return gang_of(
-        traffic,
+    stretch = traffic.period(place, cluster.slot_ms, cluster.hyperperiod) - slots
+    return Gang(
+        name=job.name,
+        tasks=job.workers,
+        each=job.each,
         period=slots,
         phases=phases,
-        max_stretch=traffic.period(place, cluster.slot_ms, cluster.hyperperiod) - slots,
-        ready=job.ready_ms // cluster.slot_ms,
-        most_racks=job.most_racks,
-    )
-
-
-def gang_of(traffic: JobTraffic, **fields: Any) -> Gang:
-    """Return the gang of a described job, given its period, phases, stretch and first slot."""
-    spec = traffic.job
-    return Gang(
-        name=spec.name,
-        tasks=spec.workers,
-        each=spec.each,
         step=None if traffic.step.is_stated else traffic.step,
         allreduce=traffic.algorithm,
-        weight=spec.priority,
-        max_network_cost=spec.max_network_cost,
-        iterations=spec.iterations,
+        weight=job.priority,
+        ready=job.ready_ms // cluster.slot_ms,
+        max_stretch=max(stretch, job.max_stretch_ms // cluster.slot_ms),
+        most_racks=most_racks,
+        max_network_cost=job.max_network_cost,
+        iterations=job.iterations,
         jitter=traffic.jitter,
-        **fields,
     )
