@@ -98,13 +98,12 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
     if not traffic:
         stated["traffic"].fail("missing; state what a task sends: traffic, or model and batch")
     stated.number("move-cost")  # which `GangPods` asks once it runs
-    most_racks = stated.number("most-racks")
     document = {
         "format": JOB_FORMAT,
         "name": members.job,
         "workers": tasks,
         "each": _needs(members).model_dump(),
-        **({} if most_racks is None else {"most_racks": most_racks}),
+        "most_racks": stated.number("most-racks"),
         **stated.job_fields(),
         **traffic,
     }

@@ -33,18 +33,16 @@ class ControllerMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         more: dict[str, Any] = {"namespace": "metronome_controller", "registry": self.registry}
+        chosen = "Gangs without nodes although enough are free"
+        unanswered = "Queries of Prometheus without a usable answer"
         self.rounds = Counter("rounds", "Rounds of reconciliation", **more)
         self.failures = Counter("failures", "Rounds that an API server cut short", **more)
         self.waiting = Gauge("waiting_gangs", "Gangs without nodes", **more)
-        self.deferred = Gauge(
-            "waiting_by_choice_gangs", "Gangs without nodes although enough are free", **more
-        )
+        self.deferred = Gauge("waiting_by_choice_gangs", chosen, **more)
         self.placed = Gauge("placed_gangs", "Gangs with nodes", **more)
         self.free = Gauge("free_gangs", "Gangs with nodes that are ungated", **more)
         self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
-        self.unmeasured = Counter(
-            "prometheus_failures", "Queries of Prometheus without a usable answer", **more
-        )
+        self.unmeasured = Counter("prometheus_failures", unanswered, **more)
 
 
 def run(
@@ -74,9 +72,7 @@ def run(
         changed.clear()
         try:
             waiting = controller.reconcile(live.pods(), live.nodes())
-            done = rephasing.step()
-            if done is not None:
-                _report(*done, metrics, notify, changed)
+            decision, gangs = rephasing.step()
         except MetronomeError as error:
             metrics.failures.inc()
             if not failed:
@@ -84,12 +80,19 @@ def run(
             failed = True
         else:
             failed = False
+            placed = controller.state.reservations.values()
             metrics.rounds.inc()
             metrics.waiting.set(waiting)
             metrics.deferred.set(len(controller.deferred))
-            placed = controller.state.reservations.values()
             metrics.placed.set(len(placed))
             metrics.free.set(sum(not reservation.gated for reservation in placed))
+            if decision.fault is not None:
+                metrics.unmeasured.inc()
+                notify(decision.fault)
+            if gangs:
+                metrics.rephased.inc(gangs)
+                notify(decision.reason)
+                changed.set()  # the next round gives pods their slots
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
 
@@ -103,28 +106,27 @@ class _Rephasing:
         self._monitor.follow(state)
         self._under_way: tuple[SlotReview, Future[SlotDecision]] | None = None
 
-    def step(self) -> tuple[SlotDecision, int] | None:
+    def step(self) -> tuple[SlotDecision, int]:
         """Begin the next decision, or return the last one and the gangs with other slots."""
         self._monitor.follow(self._state)
-        if self._under_way is not None:
-            review, future = self._under_way
-            if not future.done():
-                return None
-            self._under_way = None
-            try:
-                decision = future.result()
-                return decision, self._monitor.apply(self._state, review, decision)
-            except Exception as error:  # the controller goes on
-                self._monitor.put_back(review)
-                fault = f"no slots were chosen: {type(error).__name__}: {error}"
-                return SlotDecision({}, "", fault=fault), 0
-        following = self._monitor.next(self._state)
-        if following is None:
-            return None
-        self._under_way = following, Future()
-        # No pool: a controller that ends does not wait for a decision.
-        threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
-        return None
+        if self._under_way is None:
+            review = self._monitor.next(self._state)
+            if review is not None:
+                self._under_way = review, Future()
+                # No pool: a controller that ends does not wait for a decision.
+                threading.Thread(target=self._answer, args=self._under_way, daemon=True).start()
+            return SlotDecision({}, ""), 0
+        review, future = self._under_way
+        if not future.done():
+            return SlotDecision({}, ""), 0
+        self._under_way = None
+        try:
+            decision = future.result()
+            return decision, self._monitor.apply(self._state, review, decision)
+        except Exception as error:  # the controller goes on
+            self._monitor.put_back(review)
+            fault = f"no slots were chosen: {type(error).__name__}: {error}"
+            return SlotDecision({}, "", fault=fault), 0
 
     def _answer(self, review: SlotReview, future: Future[SlotDecision]) -> None:
         try:
@@ -133,26 +135,7 @@ class _Rephasing:
             future.set_exception(error)
 
 
-def _report(
-    decision: SlotDecision,
-    gangs: int,
-    metrics: ControllerMetrics,
-    notify: Callable[[str], None],
-    changed: threading.Event,
-) -> None:
-    """Report a decision that was applied to the state; the next round gives pods their slots."""
-    if decision.fault is not None:
-        metrics.unmeasured.inc()
-        notify(decision.fault)
-    if gangs:
-        metrics.rephased.inc(gangs)
-        notify(decision.reason)
-        changed.set()
-
-
-def watch(
-    client: Client, namespace: str, changed: threading.Event, stop: threading.Event
-) -> threading.Thread:
+def watch(client: Client, namespace: str, changed: threading.Event, stop: threading.Event) -> None:
     """Set `changed` whenever pods change, from a thread of its own."""
 
     def follow() -> None:
@@ -162,6 +145,4 @@ def watch(
                     changed.set()
             stop.wait(1.0)
 
-    thread = threading.Thread(target=follow, name="watch", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=follow, name="watch", daemon=True).start()

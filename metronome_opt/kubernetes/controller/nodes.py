@@ -31,7 +31,7 @@ class Nodes:
 
     def __init__(self, state: ClusterState, clock: Callable[[], float]) -> None:
         self._state, self._clock = state, clock
-        self._numbers = {host.name: index for index, host in enumerate(state.cluster.nodes)}
+        self._numbers = state.index
         self._unready: dict[str, float] = {}  # since when
         self._needs: dict[tuple[str, str], tuple[int, ...]] = {}  # by uid and version of the pod
         self._has: dict[str, tuple[Any, Resources]] = {}  # by name: as stated
@@ -43,18 +43,14 @@ class Nodes:
         now, there = self._clock(), {_name(node): node for node in nodes}
         self.gone = self._numbers.keys() - there.keys()
         for name in self._numbers:
-            node = there.get(name)
-            conditions = ((node or {}).get("status") or {}).get("conditions") or ()
-            ready = any(
-                condition["type"] == "Ready" and condition["status"] == "True"
-                for condition in conditions
-            )
-            if ready:
+            node = there.get(name, {})
+            conditions = (node.get("status") or {}).get("conditions") or ()
+            if any((state["type"], state["status"]) == ("Ready", "True") for state in conditions):
                 self._unready.pop(name, None)
             else:
                 self._unready.setdefault(name, now)
-            cordoned = node is not None and bool(node["spec"].get("unschedulable"))
-            self._state.set_node(name, up=ready and not cordoned)
+            cordoned = bool(node) and bool(node["spec"].get("unschedulable"))
+            self._state.set_node(name, up=name not in self._unready and not cordoned)
 
     def unready_s(self, name: str) -> float:
         """Return the seconds for which a node has not been ready, 0 if it is."""
