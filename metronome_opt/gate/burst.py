@@ -4,13 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    class _Owner(Protocol):
-        def enter(self, burst: Burst) -> None: ...
-        def leave(self, burst: Burst) -> None: ...
-        def give_up(self, error: Exception) -> None: ...
-        def warn(self, message: str) -> None: ...
+    from metronome_opt.gate.gate import Gate
 
 
 class Burst:
@@ -29,22 +23,18 @@ class Burst:
     cushion
         Lateness up to which it counts as on time.
     iteration_ns
-        Time since the iteration before began, for the first burst of an iteration; None where that
-        is not known.
+        Time since the iteration before began, for the first burst of an iteration, if known.
     asked
         Number in its iteration as the loop states it; None for the next one.
     sent_bytes
-        Bytes that it sends as the loop states them, None if unknown; may be set at any time before
-        it ends.
+        Bytes that it sends as the loop states them; may be set at any time before it ends.
     size
         Bytes that were counted when it ended, with those of bursts that were a part of it.
-    gate
-        The gate that it belongs to.
     """
 
     # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
     # with the cold caches of a loop that has slept each of these costs some microseconds.
-    gate: _Owner
+    gate: Gate
     asked: int | None = None
     phase = iteration = 0
     ready = begins = ended = ready_at = cushion = 0

@@ -34,13 +34,7 @@ _UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}  # of what is c
 
 
 class BurstCounters:
-    """Totals over the bursts of a gate.
-
-    Parameters
-    ----------
-    job, task
-        Labels of every series, beside the pod by the name of its host.
-    """
+    """Totals over the bursts of a gate; series are labelled with job, task and the host's name."""
 
     def __init__(self, job: str, task: int | None) -> None:
         self.job, self.task = job, task

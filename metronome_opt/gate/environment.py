@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:
-    """Return arguments of a gate, and what is wrong with the variables, a line each.
-
-    Parameters
-    ----------
-    environ
-        The variables; None for those of the process.
-    """
+    """Return arguments of a gate by the variables, or the process's, and a line for each fault."""
     environ = os.environ if environ is None else environ
     given = {
         name.removeprefix("METRONOME_").lower(): value.strip()

@@ -24,16 +24,8 @@ class Record:
     A line has ``at``, when the burst began, in seconds since the epoch; ``iteration`` and
     ``phase``, from 0; ``waited_ms``; ``late_ms``, null without a window; ``burst_ms``;
     ``iteration_ms``, in the first burst of an iteration, since the iteration before began, else
-    null; ``sent_bytes``, null if unknown; ``job`` and ``task``.
-
-    Parameters
-    ----------
-    path
-        The file.
-    labels
-        The job and task.
-    warn
-        Called with a message when the file cannot be written any more.
+    null; ``sent_bytes``, null if unknown; and ``job`` and ``task``, the `labels`. `warn` is called
+    with a message when the file cannot be written any more.
     """
 
     def __init__(self, path: str, labels: dict[str, Any], warn: Callable[[str], None]) -> None:
@@ -87,15 +79,7 @@ class Record:
 
 
 class Server:
-    """Answers to scrapes over HTTP, from threads of their own.
-
-    Parameters
-    ----------
-    place
-        ``HOST:PORT``.
-    text
-        Returns all series.
-    """
+    """Answers to scrapes over HTTP at ``HOST:PORT``, from threads of their own."""
 
     def __init__(self, place: str, text: Callable[[], str]) -> None:
         # These take longer to import than all that other gates need.

@@ -66,21 +66,19 @@ def _levels(topology: KubernetesObject) -> list[str]:
 
 def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
     wiring = Wiring()
-    known: Mapping[str, _Known] = {
-        "Node": nodes,
-        "HyperNode": {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
-    }
-    for above in known["HyperNode"].values():
+    hypers = {hyper.name: hyper for hyper in objects.of(HYPER_NODE)}
+    kinds = {"Node": ("node", nodes), "HyperNode": ("switch", hypers)}
+    for above in hypers.values():
         for member in above.at("spec.members").items():
-            kind = member / "type"
-            if kind.text() not in known:
-                kind.fail("must be Node or HyperNode")
-            names = _selected(member / "selector", known[kind.value])
-            missing = sorted(set(names) - known[kind.value].keys())
+            type_ = (member / "type").text()
+            if type_ not in kinds:
+                (member / "type").fail("must be Node or HyperNode")
+            kind, known = kinds[type_]
+            names = _selected(member / "selector", known)
+            missing = sorted(set(names) - known.keys())
             if missing:
-                notes.append(f"{member.position}: there is no {kind.value} {first_few(missing)}")
-            below = "nodes" if kind.value == "Node" else "switches"
-            wiring.add(member.position, above.name, **{below: names})
+                notes.append(f"{member.position}: there is no {type_} {first_few(missing)}")
+            wiring.add(member.position, above.name, kind, names)
     with error_context("HyperNodes"):
         return wiring.ways()
 
