@@ -59,14 +59,7 @@ def labels(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 class Naming:
-    """Names of the objects of one export.
-
-    Parameters
-    ----------
-    deployment
-        The cluster and the tasks that are named.
-    namespace
-        Namespace of every namespaced object whose job names no other.
+    """Names of the objects of one export, in a namespace unless their job names another.
 
     Attributes
     ----------
@@ -76,14 +69,8 @@ class Naming:
         Name of each node in the cluster: its own if a Node may have it, dots and all, else its
         label. A capacity is called like its node.
     tasks
-        Label of each task, by job name and index: the name of its pod and of its claim. It is the
-        name that its pod has in the cluster where that is known and a label, else its job's label
-        and its index.
-
-    Raises
-    ------
-    InputError
-        If `namespace` is not a label.
+        Name of the pod and the claim of each task, by job name and index: the name that its pod has
+        in the cluster where that is known and a label, else its job's label and its index.
     """
 
     def __init__(self, deployment: Deployment, namespace: str) -> None:
@@ -129,19 +116,8 @@ class Naming:
     ) -> dict[str, Any]:
         """Return an object of a job, or one shared by all jobs.
 
-        Parameters
-        ----------
-        version, kind, name, spec
-            Its API version, kind, name and specification.
-        job
-            The job that it belongs to.
-        namespaced
-            Whether objects of this kind have a namespace.
-        labels
-            Labels beside those of all objects; those that are None are dropped.
-        originals
-            By role (``node``, ...) the original name and the one used here; where the two differ an
-            annotation ``metronome.x-k8s.io/original-<role>`` keeps the original.
+        Labels that are None are dropped. `originals` has by role (``node``, ...) the original name
+        and the one used here; where the two differ an annotation ``original-<role>`` keeps it.
         """
         stated = {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})}
         changed = {**(originals or {})}

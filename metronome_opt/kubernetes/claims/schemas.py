@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-KUSTOMIZATION = ("kustomize.config.k8s.io/v1beta1", "Kustomization")
-
 Manifest = dict[str, Any]
 Manifests = Mapping[str, Sequence[Manifest]]
 

@@ -30,39 +30,18 @@ _CENT = 100  # printed parts of a millisecond
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Measured traffic of a job. True values are within errors in about 95 % of cases.
+    """Measured traffic of a job. True values are within errors in about 95 % of cases."""
 
-    Attributes
-    ----------
-    traffic
-        Period and bursts in the format of job files; the first burst begins at 0. None if no period
-        was found.
-    period_error_ms, burst_error_ms, rate_error
-        Errors of the period, of starts and lengths of bursts, and of rates as a share of them.
-    cycles, cycle_ms
-        Number of cycles, and the lengths of the shortest and the longest.
-    jitter
-        Standard deviation of computing times as a share of them; None if it is not known.
-    message_bytes
-        Size of all collectives of a period, by a trace; None if it is not known. The traffic of a
-        worker follows from rates.
-    skew_ms
-        Longest time from the first rank to the last that entered a collective; None for one rank.
-        Bursts begin with the last rank.
-    reason
-        The reason why there is no period; None if there is one.
-    """
-
-    traffic: dict[str, Any] | None = None
+    traffic: dict[str, Any] | None = None  # as in job files; the first burst begins at 0
     period_error_ms: float = 0.0
-    burst_error_ms: float = 0.0
-    rate_error: float | None = 0.0
+    burst_error_ms: float = 0.0  # of starts and lengths
+    rate_error: float | None = 0.0  # as a share of rates
     cycles: int = 0
-    cycle_ms: tuple[float, float] | None = None
-    jitter: float | None = None
-    message_bytes: float | None = None
-    skew_ms: float | None = None
-    reason: str | None = None
+    cycle_ms: tuple[float, float] | None = None  # the shortest and the longest
+    jitter: float | None = None  # standard deviation of computing times as a share of them
+    message_bytes: float | None = None  # of all collectives of a period, by a trace
+    skew_ms: float | None = None  # at most, between ranks that enter a collective
+    reason: str | None = None  # why there is no period
 
 
 class NoPeriodError(Exception):
@@ -104,10 +83,8 @@ def jitter_of(table: Floats) -> float | None:
     """Return the standard deviation of computing times of cycles, as a share of them."""
     lengths, (starts, bursts, _) = table[:, :1], np.split(table[:, 1:], 3, axis=1)
     computed = np.hstack([starts[:, 1:], lengths]) - starts - bursts
-    mean, deviation = (
-        float(np.linalg.norm(each))
-        for each in (computed.mean(axis=0), computed.std(axis=0, ddof=1))
-    )
+    mean = float(np.linalg.norm(computed.mean(axis=0)))
+    deviation = float(np.linalg.norm(computed.std(axis=0, ddof=1)))
     return round(min(1.0, deviation / mean), 4) if mean else None
 
 
@@ -115,14 +92,9 @@ def jitter_of(table: Floats) -> float | None:
 
 
 def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
-    """Return the mean iteration of a record, without waits for slots.
+    """Return the mean iteration of a record with bytes of bursts, without waits for windows.
 
     Iterations that are much longer than the median, such as those with a checkpoint, are omitted.
-
-    Raises
-    ------
-    InputError
-        If the record does not hold the bytes of bursts.
     """
     silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
     if silent is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.records import explain
 
 _Number = Annotated[float, Field(ge=0, lt=1e18, allow_inf_nan=False, strict=True)]
@@ -36,52 +36,44 @@ class RecordedBurst(BaseModel):
 
 
 def read_record(path: str | Path) -> list[RecordedBurst]:
-    """Read the record of one task of one job.
+    """Read the record of one task of one job, in which bursts do not overlap.
 
     A line that was cut off when the job was killed is omitted.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or holds other lines, bursts of several tasks, or bursts that
-        overlap because the clock was set.
     """
     bursts: list[RecordedBurst] = []
     for number, line in enumerate(_lines(path), start=1):
-        if not line.endswith("}"):
-            continue
-        where = f"{path}: line {number}"
-        try:
-            burst = RecordedBurst.model_validate(json.loads(line))
-        except ValidationError as error:
-            raise InputError(f"{where}: {explain(error)}") from None
-        except (ValueError, RecursionError):
-            raise InputError(f"{where}: is not JSON") from None
-        if bursts and (burst.job, burst.task) != (bursts[0].job, bursts[0].task):
-            raise InputError(
-                f"{where}: is of task {burst.task} of job {burst.job}, those before "
-                f"of task {bursts[0].task} of job {bursts[0].job}; give one task in each file"
-            )
-        if bursts and burst.at < bursts[-1].at + bursts[-1].burst_ms / 1000:
-            raise InputError(
-                f"{where}: at: {burst.at!r}: before the end of the burst before; the "
-                "clock was set, or two programs wrote here"
-            )
-        bursts.append(burst)
+        if line.endswith("}"):
+            with error_context(f"{path}: line {number}"):
+                bursts.append(_parse(line, bursts[-1] if bursts else None))
     if not bursts:
         raise InputError(f"{path}: holds no bursts of a gate")
     return bursts
 
 
+def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
+    try:
+        burst = RecordedBurst.model_validate(json.loads(line))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+    except (ValueError, RecursionError):
+        raise InputError("is not JSON") from None
+    if before and (burst.job, burst.task) != (before.job, before.task):
+        raise InputError(
+            f"is of task {burst.task} of job {burst.job}, those before of task {before.task} of "
+            f"job {before.job}; give one task in each file"
+        )
+    if before and burst.at < before.at + before.burst_ms / 1000:
+        raise InputError(
+            f"at: {burst.at!r}: before the end of the burst before; the clock was set, or two "
+            "programs wrote here"
+        )
+    return burst
+
+
 def read_samples(path: str | Path) -> NDArray[np.float64]:
     """Return times in seconds and rates, shape (2, n), of a CSV file with a line of headings.
 
-    An empty cell is a missing rate, NaN.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or a line is not a rate at a later time than the line before.
+    Times ascend; an empty cell is a missing rate, NaN.
     """
     rows: list[tuple[float, float]] = []
     before = -math.inf

@@ -38,15 +38,9 @@ _BLUR = 0.25  # of a sample: least error of edges of bursts
 def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
     """Find the period of a job and its bursts, or say why there is none.
 
-    Bursts of different rates without a pause between them are one burst of their volume.
-
-    Parameters
-    ----------
-    times_s
-        Times of samples in seconds, ascending, shape (n,).
-    rates_mbps
-        Mean rates since the sample before in Mbit/s, NaN where nothing was measured, shape (n,).
-        Rates at single moments do not serve, since traffic between two of them is lost.
+    Bursts of different rates without a pause between them are one burst of their volume. Rates are
+    means since the sample before, NaN where nothing was measured; rates at single moments do not
+    serve, since traffic between two of them is lost. Times ascend; both have shape (n,).
     """
     try:
         step_ms, rates = _even(times_s, rates_mbps)

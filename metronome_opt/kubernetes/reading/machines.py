@@ -37,7 +37,7 @@ class ImportOptions:
 
 
 _Links = Mapping[str, Sequence[Uplink]]
-"""Links of a node by scope: interfaces, shared links from the lowest tier up, to and from spines."""
+"""Links of a node by scope: interfaces, shared ones from the lowest tier up, to and from spines."""
 
 
 @dataclass(frozen=True)
