@@ -6,19 +6,23 @@ of training jobs.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 from scipy.special import stdtrit
 
-from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.profiles.recorded import RecordedBurst
+from metronome_opt.errors import InputError, error_context
+from metronome_opt.files.records import explain
 
 Floats = NDArray[np.float64]
+_Number = Annotated[float, Field(ge=0, lt=1e18, allow_inf_nan=False, strict=True)]
 
 MIN_CYCLES = 4
 MAX_SPREAD = 0.25  # of the period: deviation of the length of a cycle
@@ -89,6 +93,67 @@ def jitter_of(table: Floats) -> float | None:
 
 
 # ------------------------------------------------------------------ records of gates
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text file."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8") from None
+
+
+class RecordedBurst(BaseModel):
+    """A line of the record of a gate; times in ms, but ``at`` in seconds since the epoch.
+
+    ``iteration_ms`` is the time since the iteration before began, in its first burst only.
+    """
+
+    at: _Number
+    burst_ms: _Number
+    phase: Annotated[int, Field(ge=0)] = 0
+    waited_ms: _Number = 0.0
+    iteration_ms: _Number | None = None
+    sent_bytes: _Number | None = None
+    job: str = ""
+    task: int | None = None
+
+
+def read_record(path: str | Path) -> list[RecordedBurst]:
+    """Read the record of one task of one job, in which bursts do not overlap.
+
+    A line that was cut off when the job was killed is omitted.
+    """
+    bursts: list[RecordedBurst] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.endswith("}"):
+            with error_context(f"{path}: line {number}"):
+                bursts.append(_parse(line, bursts[-1] if bursts else None))
+    if not bursts:
+        raise InputError(f"{path}: holds no bursts of a gate")
+    return bursts
+
+
+def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
+    try:
+        burst = RecordedBurst.model_validate(json.loads(line))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+    except (ValueError, RecursionError):
+        raise InputError("is not JSON") from None
+    if before and (burst.job, burst.task) != (before.job, before.task):
+        raise InputError(
+            f"is of task {burst.task} of job {burst.job}, those before of task {before.task} of "
+            f"job {before.job}; give one task in each file"
+        )
+    if before and burst.at < before.at + before.burst_ms / 1000:
+        raise InputError(
+            f"at: {burst.at!r}: before the end of the burst before; the clock was set, or two "
+            "programs wrote here"
+        )
+    return burst
 
 
 def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:

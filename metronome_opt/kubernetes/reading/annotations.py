@@ -23,18 +23,13 @@ from metronome_opt.scenario.workload import FASTEST
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
 _SHARE = re.compile(r"0(\.[0-9]{1,18})?|1(\.0{1,18})?")
 _MAX_TEXT = 63  # characters of a name of an annotation
-_LARGEST = 10**18
 _NUMBERS = {  # with their ranges
-    "batch": (1, _LARGEST),
-    "priority": (0, _LARGEST),
-    "max-stretch-ms": (0, _LARGEST),
-    "iterations": (1, _LARGEST),
-    "most-racks": (1, _LARGEST),
-    "tasks": (1, _LARGEST),
-    "move-cost": (0, _LARGEST),
+    **dict.fromkeys(("batch", "iterations", "most-racks", "tasks"), (1, 10**18)),
+    **dict.fromkeys(("priority", "max-stretch-ms", "move-cost"), (0, 10**18)),
     "traffic-class": (0, 7),
     "max-network-cost": (0, ANY_COST),
 }
+_OF_JOB = ("priority", "iterations", "max-network-cost")  # in all that makes jobs
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 
@@ -63,9 +58,8 @@ class Annotations:
         minimum, maximum = _NUMBERS[name]
         return self[name].integer(minimum, maximum=maximum) if self[name] else None
 
-    def share(self, name: str) -> float | None:
-        """Return a share of 1; None if it is missing."""
-        field = self[name]
+    def _jitter(self) -> float | None:
+        field = self["jitter"]
         if field and _SHARE.fullmatch(field.value) is None:
             field.fail("must be a number from 0 to 1, such as 0.03")
         return float(field.value) if field else None
@@ -84,16 +78,14 @@ class Annotations:
                 self[name].fail(f"unknown annotation ({known})")
         for name in _NUMBERS:
             self.number(name)
-        self.share("jitter")
+        self._jitter()
 
     def job_fields(self) -> dict[str, Any]:
         """Return the optional fields of a job that are stated."""
         fields = {
             "allreduce": self["allreduce"].text("") or None,
-            "priority": self.number("priority"),
-            "iterations": self.number("iterations"),
-            "jitter": self.share("jitter"),
-            "max_network_cost": self.number("max-network-cost"),
+            "jitter": self._jitter(),
+            **{name.replace("-", "_"): self.number(name) for name in _OF_JOB},
         }
         return {name: value for name, value in fields.items() if value is not None}
 

@@ -69,27 +69,6 @@ class WorkloadKind(ObjectKind):
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
 
 
-KINDS: dict[tuple[str, str], ObjectKind] = {}
-"""The kinds of objects that are read, by kind and group."""
-
-
-def register(*kinds: ObjectKind) -> None:
-    """Add kinds to the kinds that are read."""
-    KINDS.update({(kind.kind, kind.group): kind for kind in kinds})
-
-
-def workload_kinds() -> list[WorkloadKind]:
-    """Return the kinds of workload; a kind that others are made of comes last."""
-    return [kind for kind in KINDS.values() if isinstance(kind, WorkloadKind)]
-
-
-def kind_of(workload: KubernetesObject) -> WorkloadKind:
-    """Return the record of a workload's kind."""
-    kind = KINDS[workload.kind, workload.group]
-    assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
-    return kind
-
-
 def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
     if spec:
         names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
@@ -182,7 +161,7 @@ _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
 }
-register(
+_KINDS = (
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
     ObjectKind(HYPER_NODE, "topology.volcano.sh", ("v1alpha1",), namespaced=False),
@@ -226,3 +205,18 @@ register(
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
 )
+
+KINDS: dict[tuple[str, str], ObjectKind] = {(kind.kind, kind.group): kind for kind in _KINDS}
+"""The kinds of objects that are read, by kind and group."""
+
+
+def workload_kinds() -> list[WorkloadKind]:
+    """Return the kinds of workload; a kind that others are made of comes last."""
+    return [kind for kind in KINDS.values() if isinstance(kind, WorkloadKind)]
+
+
+def kind_of(workload: KubernetesObject) -> WorkloadKind:
+    """Return the record of a workload's kind."""
+    kind = KINDS[workload.kind, workload.group]
+    assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
+    return kind

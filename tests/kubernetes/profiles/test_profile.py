@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.profiles.profile import Profile, profile_record
-from metronome_opt.kubernetes.profiles.recorded import RecordedBurst, read_record, read_samples
-from metronome_opt.kubernetes.profiles.sampled import profile_samples
+from metronome_opt.kubernetes.profiles.profile import (
+    Profile,
+    RecordedBurst,
+    profile_record,
+    read_record,
+)
+from metronome_opt.kubernetes.profiles.sampled import profile_samples, read_samples
 from metronome_opt.scenario.traffic import Traffic
 from tests.gate.clock import Clock, claim
 from tests.tiers import examples
