@@ -44,17 +44,8 @@ def whole(value: Any, name: str) -> int:
     return value
 
 
-def _in_nanoseconds(key: str) -> str:
-    return key.replace("_ms", "_ns")
-
-
-def check_claim(
-    claim: Claim, name_of: Callable[[str], str] = _in_nanoseconds, unit_ns: int = 1
-) -> Claim:
-    """Return a claim that can be obeyed; any other one is a `ClaimError`.
-
-    Messages have the names and the unit that the claim has where it comes from.
-    """
+def check_claim(claim: Claim, name_of: Callable[[str], str], unit_ns: int = 1) -> Claim:
+    """Return a claim that can be obeyed; any other one is a `ClaimError` in its names and unit."""
 
     def check(key: str, value: Any, lowest: int, above: int | None, rule: str) -> None:
         number = whole(value, name_of(key))
@@ -91,23 +82,9 @@ def check_claim(
 def parse_claim(
     values: Mapping[str, Any], name_of: Callable[[str], str], job: str, unit_ns: int = 10**6
 ) -> Claim:
-    """Return the claim of a job from numbers, or texts of numbers.
+    """Return the claim of a job from numbers or texts of numbers by `FIELDS`, in some unit.
 
-    Parameters
-    ----------
-    values
-        Values by `FIELDS`; all but the first two are optional.
-    name_of
-        Returns the name of a field, for messages.
-    job
-        The job; empty if it is not stated.
-    unit_ns
-        Unit of the times.
-
-    Raises
-    ------
-    ClaimError
-        If it cannot be obeyed.
+    All but the first two are optional; messages have the names of fields where they come from.
     """
 
     def time(key: str, value: Any) -> int:

@@ -155,7 +155,7 @@ class Gate:
         try:
             if isinstance(claim, ClaimError):
                 raise claim
-            self._claim = check_claim(claim)
+            self._claim = check_claim(claim, lambda key: key.replace("_ms", "_ns"))
         except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")

@@ -95,7 +95,6 @@ class Server:
 
         class Listener(socketserver.ThreadingTCPServer):
             daemon_threads = True  # one that is slow holds up neither others nor the end
-            block_on_close = False
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
             allow_reuse_address = True
 

@@ -16,7 +16,7 @@ import yaml
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import make_folder, read_documents, write_text
-from metronome_opt.kubernetes.claims.schemas import Manifests, read_shipped
+from metronome_opt.kubernetes.claims.names import Manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]

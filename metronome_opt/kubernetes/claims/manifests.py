@@ -14,16 +14,18 @@ from typing import Any
 
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.claims.files import OBJECT_FILES, write_manifests
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
-from metronome_opt.kubernetes.claims.quantities import quantity
-from metronome_opt.kubernetes.claims.schemas import (
+from metronome_opt.kubernetes.claims.names import (
     CAPACITY,
     CLAIM,
+    DEFAULT_GROUP,
+    DEFAULT_NAMESPACE,
     VERSION,
     Manifest,
     Manifests,
+    Naming,
     read_shipped,
 )
+from metronome_opt.kubernetes.claims.quantities import quantity
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.problem.evaluation import LinkReport
 from metronome_opt.problem.instance import Instance, Job
@@ -52,21 +54,7 @@ def build_manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Return every object of an export by file.
-
-    Parameters
-    ----------
-    instance, schedule, deployment
-        The instance, a true schedule of it, and where its tasks run.
-    namespace
-        Namespace of objects whose job names no other.
-
-    Raises
-    ------
-    InputError
-        If offsets are missing, `namespace` is not valid, or a bandwidth is larger than a quantity
-        can hold.
-    """
+    """Return every object of an export by file, of a true schedule; see `export_claims`."""
     naming = Naming(deployment, namespace)
     topology = _network_topology(deployment.cluster, naming)
     objects: tuple[list[Manifest], ...] = (
@@ -91,17 +79,20 @@ def export_claims(
 
     Parameters
     ----------
-    instance, schedule, deployment, namespace
-        See `build_manifests`.
+    instance, schedule, deployment
+        The instance, a schedule of it, and where its tasks run.
     directory
-        The folder, see `write_manifests`.
+        The folder: missing, empty, or written by an earlier export.
+    namespace
+        Namespace of objects whose job names no other.
 
     Raises
     ------
     VerificationError
         If the schedule has no offsets or makes a false statement.
     InputError
-        As `build_manifests` and `write_manifests` do.
+        If `namespace` is not valid, a bandwidth is larger than a quantity can hold, or the folder
+        holds files of others.
     """
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise VerificationError(
@@ -168,25 +159,12 @@ def claim_spec(
     traffic_class: int | None = None,
     path: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return ``spec`` of the claim of a task.
+    """Return ``spec`` of the claim of a task on a node, with the links that it crosses.
 
-    Parameters
-    ----------
-    job, task
-        The job, and the number of the task in it.
-    place
-        The node of the task, and the links that it crosses.
-    slot_us
-        Length of a slot in microseconds.
-    slots
-        Times of the allocation in slots by name; those that are None are dropped.
-    parts
-        Number of flows that the task sends at once.
-    gated, traffic_class, path
-        See `Schedule`; the path is of this task.
+    Slots are the times of its allocation by name, which are dropped if None; the task sends `parts`
+    flows at once.
     """
     node, links = place
-    times = {f"{name}Microseconds": count for name, count in slots.items() if count is not None}
     phases = [
         {
             "startMicroseconds": slot_us * phase.start,
@@ -203,7 +181,7 @@ def claim_spec(
         "allocation": {
             "node": node,
             **({"link": links[0]} if links else {}),
-            **{name: slot_us * count for name, count in times.items()},
+            **{f"{name}Microseconds": slot_us * n for name, n in slots.items() if n is not None},
             **({} if gated else {"gated": False}),
             **({} if traffic_class is None else {"trafficClass": traffic_class}),
             **({"path": [*path]} if path else {}),

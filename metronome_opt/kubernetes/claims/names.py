@@ -1,11 +1,14 @@
-"""Names in a cluster: RFC 1123 labels for jobs, nodes and racks of any name."""
+"""Names in a cluster: of our kinds, and RFC 1123 labels for jobs, nodes and racks of any name."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
+
+import yaml
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.placed_instance import Deployment
@@ -13,11 +16,23 @@ from metronome_opt.scenario.placed_instance import Deployment
 DEFAULT_GROUP = "metronome.x-k8s.io"
 DEFAULT_NAMESPACE = "default"
 MANAGER = "metronome-opt"
+VERSION = "v1alpha1"
+CLAIM = "STBandwidthClaim"
+CAPACITY = "STBandwidthCapacity"
+
+Manifest = dict[str, Any]
+Manifests = Mapping[str, Sequence[Manifest]]
 
 _LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
 _HASH_LENGTH = 8
+
+
+def read_shipped(name: str) -> list[Any]:
+    """Return the documents of a YAML file beside this module."""
+    text = files("metronome_opt.kubernetes.claims").joinpath(name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
 
 
 def _is_label(name: str) -> bool:

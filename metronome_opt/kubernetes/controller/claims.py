@@ -8,8 +8,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from metronome_opt.kubernetes.claims.manifests import claim_spec
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER, labels
-from metronome_opt.kubernetes.claims.schemas import CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.names import (
+    CLAIM,
+    DEFAULT_GROUP,
+    MANAGER,
+    VERSION,
+    Manifest,
+    labels,
+)
 from metronome_opt.kubernetes.controller.inject import nccl_values
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.records import Reservation

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.errors import InputError, MetronomeError
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import Manifest
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
     claim_manifests,

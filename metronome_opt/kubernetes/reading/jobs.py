@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.claims.schemas import CLAIM
+from metronome_opt.kubernetes.claims.names import CLAIM, DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, kind_of

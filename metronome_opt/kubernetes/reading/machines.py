@@ -9,9 +9,8 @@ from typing import Any
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote
 from metronome_opt.kubernetes.claims.manifests import REGION_KEY, ZONE_KEY
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
-from metronome_opt.kubernetes.claims.schemas import CAPACITY
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.resources import has_of
@@ -180,7 +179,7 @@ def cluster_document(
             raise InputError(DOUBLE.format(quote(uplink)))
     links |= tree.uplinks
     racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
-    nodes, background = [], {}
+    nodes, background = [], dict[str, str]()
     for name, machine in machines.items():
         ups, downs = (dict(machine.links[scope]) for scope in ("Uplink", "Downlink"))
         if ups or downs:

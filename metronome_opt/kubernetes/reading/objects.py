@@ -10,7 +10,7 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import KINDS, OF_JOBS, workload_kinds
+from metronome_opt.kubernetes.reading.kinds import KINDS, workload_kinds
 from metronome_opt.kubernetes.reading.pods import Pod
 
 _MAX_KIND = 63  # characters
@@ -42,15 +42,14 @@ class Objects:
     @property
     def are_of_jobs(self) -> bool:
         """Whether there are workloads, gangs or claims."""
-        kinds = {*((kind.kind, kind.group) for kind in workload_kinds()), *OF_JOBS}
-        stated = any(key[:2] in kinds for key in self._objects)
+        stated = any(KINDS[kind, group].is_of_jobs for kind, group, *_ in self._objects)
         return stated or any(pod.gang for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Add the objects of documents and lists, with their locations; equal ones are one.
 
-        An object without a namespace is in ``default``. Objects without a name, of an unknown
-        version, or that contradict another one of their name are refused together.
+        Objects without a name, of an unknown version, or that contradict another one of their name
+        are refused together.
         """
         faults = Faults()
         for where, document in documents:
