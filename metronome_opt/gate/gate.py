@@ -269,8 +269,6 @@ class Gate:
             if now >= self._due:
                 self._due = now + _WRITE_NS
                 self._count()
-                if self._record is not None:
-                    self._record.write()
 
     def _valid_size(self, given: Any) -> int | None:
         """Return the size of a burst in bytes; None if what is given is none."""
@@ -293,9 +291,10 @@ class Gate:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
         self._open, self._current = [], None
-        for sink in (self._record, self._server):
-            if sink is not None:
-                sink.drop()
+        if self._record is not None:
+            self._record.close()
+        if self._server is not None:
+            self._server.drop()
         self._record = self._server = None
 
     def _count(self) -> None:
@@ -304,7 +303,7 @@ class Gate:
         for burst in ended:
             self.counters.add(burst)
         if self._record is not None:
-            self._record.add(ended)
+            self._record.write(ended)
 
     def _is_forgotten(self, current: Burst) -> bool:
         """Return True if a burst has been open for longer than any should."""
