@@ -68,6 +68,7 @@ OTHER = changed("spec.job", "gpt")
 SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
 FREE = changed("spec.allocation.gated", False)
 FREELY = READ._replace(gated=False)
+CLASS = changed("spec.allocation.trafficClass", 4)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,13 @@ FREELY = READ._replace(gated=False)
             Claim(0, 9 * MS, (MS, 2_500_000), 0, "a"),
         ),
         (json.dumps(FREE), "", None, FREELY),
+        (json.dumps(CLASS), "", None, READ._replace(traffic_class=4)),
+        (
+            '{"offset_ms": 0, "period_ms": 5, "traffic_class": 2}',
+            "",
+            None,
+            Claim(0, 5 * MS, traffic_class=2),
+        ),
         (
             '{"offset_ms": 0.1, "period_ms": 0.3, "cushion_ms": 1e-3}',
             "",

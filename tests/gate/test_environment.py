@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.gate import Claim, Gate
-from tests.gate.clock import MS
+from tests.gate.clock import MS, said
 
 OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
 STARTS, CUSHION = "METRONOME_STARTS_MS", "METRONOME_CUSHION_MS"
 GATED, TASK = "METRONOME_GATED", "METRONOME_TASK"
 CLASS = "METRONOME_TRAFFIC_CLASS"
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from metronome_opt.kubernetes.reading.fabrics import expand, read_fabric
-from tests.cli.typed import Captured, error_of, metronome, printed
-
-FABRICS = Path(__file__).parents[4] / "shared" / "data" / "fabrics"
+from tests.cli.typed import Captured, error_of
 
 
 @pytest.fixture
@@ -111,28 +108,3 @@ def test_a_fabric_needs_an_interface_and_stands_alone(capsys: Captured) -> None:
     assert "a.conf: --nic-gbps: missing" in error_of(capsys, "import a.conf -o o.yaml")
     both = error_of(capsys, "import a.conf b.yaml --nic-gbps 1 -o o.yaml")
     assert "a.conf: a fabric beside other files; read only the fabric" in both
-
-
-@pytest.mark.skipif(not FABRICS.is_dir(), reason="needs the shared data")
-def test_fabric_of_others() -> None:
-    found = read_fabric(FABRICS / "lingjun-topo.csv")
-    assert found is not None
-    assert len(found) == 847
-    assert Counter(way[-1] for way in found.values()) == {"G6": 847}
-
-
-@pytest.mark.usefixtures("here")
-def test_a_job_is_placed_in_a_pod_and_drawn(capsys: Captured) -> None:
-    rows = [f"h{n},G,P{n // 8},S{n // 4 % 2}" for n in range(16)]
-    Path("t.csv").write_text("\n".join(["ip,DSW,PSW,ASW", *rows]))
-    assert metronome("import t.csv --nic-gbps 100 --tier-gbps 100,100 --gpus 2 -o t.json") == 0
-    phases = "[{start_ms: 0, length_ms: 10, rate_mbps: 1000}]"
-    Path("job.yaml").write_text(
-        "format: metronome-job/1\nname: a\nworkers: 12\n"
-        f"traffic: {{period_ms: 100, phases: {phases}}}\n"
-    )
-    lines = printed(capsys, "place state --cluster t.json job.yaml")
-    assert lines[0].endswith("; 2 racks")
-    assert metronome("place state --plot racks.svg") == 0
-    drawn = Path("racks.svg").read_text()
-    assert "P0 in G: 8 nodes, 2 racks" in drawn

@@ -192,12 +192,6 @@ def test_uplinks_carry_what_is_stated_by_tier() -> None:
     )
 
 
-def test_items_of_a_typed_list_leave_their_kind_out() -> None:
-    bare = [{"metadata": each["metadata"], "status": each["status"]} for each in machines()[::2]]
-    listed = {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": bare}
-    assert ways(listed) == {"n0": "", "n1": ""}
-
-
 def test_three_tiers_that_were_exported_come_back() -> None:
     document = three_tiers()
     nodes = ["a", "c", "e"]
