@@ -86,12 +86,9 @@ def test_delay_per_iteration_is_a_share_of_the_period(
     [
         ("record", "/dev/full", "No space left on device; bursts are not recorded any more"),
         ("record", "/", "Is a directory; bursts are not recorded"),
-        ("record", "/nowhere/r.jsonl", "No such file or directory; bursts are not recorded"),
         ("record", "r\0", "embedded null byte; bursts are not recorded"),
         ("metrics", "127.0.0.1:x", "must be HOST:PORT; no metrics are given"),
         ("metrics", "x\0:1", "must not contain null character; no metrics are given"),
-        ("metrics", "127.0.0.1:99999", "no metrics are given"),
-        ("metrics", "192.0.2.1:0", "Cannot assign requested address; no metrics are given"),
     ],
 )
 def test_unusable_sink_is_one_warning(
@@ -134,7 +131,6 @@ def test_invalid_size_is_not_counted(size: object, caplog: pytest.LogCaptureFixt
         ("claim", ""),
         (Claim(0, 5, 3), ""),
         (Claim(0, 0), "period_ns: 0: must be positive"),
-        (Claim(0, 5, ()), "starts_ns: 0 bursts: must be from 1 to 1024"),
         (Claim(0.5, 5), "offset_ns: 0.5: must be a whole number"),
         (Claim(0, 10**90), "period_ns: an integer of 299 bits: longer than an hour"),
     ],

