@@ -80,8 +80,10 @@ def check_folder(directory: str | Path) -> set[str]:
             if not _OURS.fullmatch(path.name) or path.is_symlink() or not path.is_file()
         ]
         index = folder / _KUSTOMIZATION
-        if entries and not foreign and not (index in entries and _is_signed(index)):
-            foreign = [index if index in entries else entries[0]]
+        if entries and not foreign:
+            first = index.read_bytes().splitlines()[:1] if index in entries else []
+            if first != [_SIGNATURE.encode()]:
+                foreign = [index if index in entries else entries[0]]
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"{folder}: cannot be written ({reason})") from None
@@ -91,11 +93,6 @@ def check_folder(directory: str | Path) -> set[str]:
             "move it away or name another folder"
         )
     return {entry.name for entry in entries}
-
-
-def _is_signed(index: Path) -> bool:
-    with index.open("rb") as stream:
-        return stream.readline(len(_SIGNATURE) + 2).rstrip(b"\r\n") == _SIGNATURE.encode()
 
 
 def _texts(manifests: Manifests) -> dict[str, str]:

@@ -95,10 +95,10 @@ class Naming:
         for name in (namespace, *self._namespaces.values()):
             check_namespace(name)
         self.jobs = labels(task.job for task in tasks)
-        self.nodes = {
-            name: name if _is_subdomain(name) else label
-            for name, label in labels(node.name for node in nodes).items()
-        }
+        self.nodes = labels(node.name for node in nodes)
+        for name in self.nodes:
+            if len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split("."))):
+                self.nodes[name] = name
         distant = [rack for pair in deployment.cluster.rack_cost for rack in pair]
         self.racks = labels([*distant, *(node.rack for node in nodes if node.rack is not None)])
         self.regions = labels(node.region for node in nodes if node.region is not None)
@@ -151,7 +151,3 @@ class Naming:
             **({"annotations": annotations} if annotations else {}),
         }
         return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _is_subdomain(name: str) -> bool:
-    return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))

@@ -202,17 +202,13 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
     owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
     bursts = [cube[:, owner == number] for number in range(len(kept))]
     sent = [8e-3 * burst[:, :, 3].sum(axis=1) for burst in bursts]
-    kinds = np.array([_alike(burst[:, :, 4:].reshape(-1, 2)) for burst in bursts])
+    rows = [burst[:, :, 4:].reshape(-1, 2) for burst in bursts]
+    kinds = np.array([np.where((row == row[0]).all(axis=0), row[0], math.nan) for row in rows])
     messages = np.array([burst[:, :, 2].sum(axis=1).mean() for burst in bursts])
     starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
     chosen = lengths[alike][counts == count]
-    rows = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
-    return rows, messages, kinds
-
-
-def _alike(rows: Floats) -> Floats:
-    """Return the columns in which all rows are equal, NaN elsewhere."""
-    return np.where((rows == rows[0]).all(axis=0), rows[0], math.nan)
+    cycles = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
+    return cycles, messages, kinds
 
 
 def _joined(cube: Floats, usual: float) -> Floats:

@@ -176,28 +176,23 @@ def _in_gangs(
     A job of its own group keeps its name.
     """
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    unowned = [
-        _of_pod(pod)
-        for pod in sorted(pods, key=lambda pod: pod.rank)
-        if pod.gang and pod.needs.gpus and pod.key not in known
-    ]
     sources = {group.key: group for group in objects.of(POD_GROUP)}
     result = [job for job in jobs if job.group is None]
-    gangs: dict[tuple[str, str], list[ImportedJob]] = {}
-    for job in (*jobs, *unowned):
+    gangs: dict[tuple[str, str], list[ImportedJob]] = defaultdict(list)
+    for job in jobs:
         if job.group is not None:
-            gangs.setdefault((job.source.namespace, job.group), []).append(job)
+            gangs[job.source.namespace, job.group].append(job)
+    for pod in sorted(pods, key=lambda pod: pod.rank):
+        if pod.gang and pod.needs.gpus and pod.key not in known:
+            names, stated = [pod.name], pod.annotations.items()
+            own = {name: text for name, text in stated if name not in _OF_CONTROLLER}
+            alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
+            gangs[pod.namespace, pod.gang].append(alone)
     for key, members in gangs.items():
         source = sources.get(key, members[0].source)
         with faults.collect(source.title):
             result.append(_join(source, key[1], members))
     return result
-
-
-def _of_pod(pod: Pod) -> ImportedJob:
-    names = [pod.name]
-    stated = {name: text for name, text in pod.annotations.items() if name not in _OF_CONTROLLER}
-    return ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, stated, pod.gang)
 
 
 def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:

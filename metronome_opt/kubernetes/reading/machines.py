@@ -11,7 +11,7 @@ from metronome_opt.errors import InputError, first_few, pluralise, quote
 from metronome_opt.kubernetes.claims.manifests import REGION_KEY, ZONE_KEY
 from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
-from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
@@ -107,8 +107,10 @@ def _read_links(capacities: Iterable[KubernetesObject]) -> dict[str, dict[str, l
     for source in capacities:
         scopes = links[source.name] = links_of([])
         for link in source.at("spec.links").items():
-            name, capacity = (link / "name").text(), _megabits(link / "capacity")
-            scope = link / "scope"
+            name, scope = (link / "name").text(), link / "scope"
+            capacity = int((link / "capacity").quantity() // 10**6)
+            if not capacity:
+                (link / "capacity").fail("must be at least 1 Mbit/s (1M)")
             if scope.text() not in scopes:
                 scope.fail("must be Node, Shared, Uplink or Downlink")
             other, known = first.setdefault(name, (source.name, capacity))
@@ -120,14 +122,6 @@ def _read_links(capacities: Iterable[KubernetesObject]) -> dict[str, dict[str, l
         if not scopes["Node"]:
             source.at("spec.links").fail("must have links of scope Node, has 0")
     return links
-
-
-def _megabits(capacity: Field) -> int:
-    """Return a bandwidth in whole Mbit/s, rounded down."""
-    whole = int(capacity.quantity() // 10**6)
-    if not whole:
-        capacity.fail("must be at least 1 Mbit/s (1M)")
-    return whole
 
 
 def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[str, Any] | None:

@@ -37,7 +37,9 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
     for name, node in nodes.items():
         labels = node.labels
         by_level = max((_labelled(labels, keys) for keys in levels), key=len, default=())
-        way = wired.get(name) or by_level or _by_topograph(labels)
+        tiers = sorted((int(found[1]), key) for key in labels if (found := _TIER.fullmatch(key)))
+        by_topograph = _labelled(labels, [key for _, key in tiers] or _OLDER)
+        way = wired.get(name) or by_level or by_topograph
         if way:
             ways[name] = way
     return ways
@@ -45,11 +47,6 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
 
 def _labelled(labels: Mapping[str, str], keys: Collection[str]) -> Way:
     return tuple(labels[key] for key in keys if labels.get(key))
-
-
-def _by_topograph(labels: Mapping[str, str]) -> Way:
-    tiers = sorted((int(found[1]), key) for key in labels if (found := _TIER.fullmatch(key)))
-    return _labelled(labels, [key for _, key in tiers] or _OLDER)
 
 
 def _levels(topology: KubernetesObject) -> list[str]:
