@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.claims.schemas import read_shipped
+from metronome_opt.kubernetes.claims.names import read_shipped
 from metronome_opt.kubernetes.controller.client import CAPACITIES, CLAIMS, apply, connect, resource
 from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 

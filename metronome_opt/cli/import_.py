@@ -81,13 +81,13 @@ def import_(
         name="cluster" if output is None else output.stem,
         slot_ms=slot_ms,
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
-        tier_mbps=tuple(_megabits("--tier-gbps", each, _BUNDLE) for each in tiers),
+        tier_mbps=tuple(_megabits("--tier-gbps", tier, _BUNDLE) for tier in tiers),
         gpus=gpus,
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
     imported = _read(files, choices)
-    for each in imported.notes:
-        options.note(each)
+    for note in imported.notes:
+        options.note(note)
     if output is not None:
         write_text(output, imported.text(output.suffix))
     if as_json:

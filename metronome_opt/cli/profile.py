@@ -40,9 +40,8 @@ def profile(
     The exit status is 1 if nothing repeats, or if samples are too far apart; a line says why.
     """
     from metronome_opt.kubernetes.profiles.collectives import profile_traces
-    from metronome_opt.kubernetes.profiles.profile import profile_record
-    from metronome_opt.kubernetes.profiles.recorded import read_record, read_samples
-    from metronome_opt.kubernetes.profiles.sampled import profile_samples
+    from metronome_opt.kubernetes.profiles.profile import profile_record, read_record
+    from metronome_opt.kubernetes.profiles.sampled import profile_samples, read_samples
     from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
 
     is_trace = holds_trace(file)

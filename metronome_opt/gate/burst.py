@@ -4,55 +4,27 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    class _Owner(Protocol):
-        def enter(self, burst: Burst) -> None: ...
-        def leave(self, burst: Burst) -> None: ...
-        def give_up(self, error: Exception) -> None: ...
-        def warn(self, message: str) -> None: ...
+    from metronome_opt.gate.gate import Gate
 
 
 class Burst:
     """Burst that waits for its window when it is entered; made by `Gate.burst`.
 
-    Attributes
-    ----------
-    phase, iteration
-        Number of the burst in its iteration, and of the iteration, both from 0.
-    ready, begins, began, ended
-        When it could begin, was to begin, began and ended, by the steady clock, in nanoseconds;
-        `began` is -1 as long as it has not begun.
-    ready_at, window_at
-        When it could begin, and its window, nanoseconds since the Unix epoch; no window if it was
-        let through without a claim.
-    cushion
-        Lateness up to which it counts as on time.
-    iteration_ns
-        Time since the iteration before began, for the first burst of an iteration; None where that
-        is not known.
-    asked
-        Number in its iteration as the loop states it; None for the next one.
-    sent_bytes
-        Bytes that it sends as the loop states them, None if unknown; may be set at any time before
-        it ends.
-    size
-        Bytes that were counted when it ended, with those of bursts that were a part of it.
-    gate
-        The gate that it belongs to.
+    Times are in nanoseconds, by the steady clock or (`_at`) since the Unix epoch.
     """
 
     # It has neither a constructor nor slots, and the gate reads attributes rather than properties:
     # with the cold caches of a loop that has slept each of these costs some microseconds.
-    gate: _Owner
-    asked: int | None = None
-    phase = iteration = 0
-    ready = begins = ended = ready_at = cushion = 0
-    began = -1
-    window_at: int | None = None
-    iteration_ns: int | None = None
-    sent_bytes: int | None = None
-    size: int | None = None
+    gate: Gate
+    asked: int | None = None  # number in its iteration as the loop states it; None for the next one
+    phase = iteration = 0  # number in its iteration, and of the iteration, both from 0
+    ready = begins = ended = ready_at = 0  # when it could begin, was to begin, and ended
+    began = -1  # -1 before
+    window_at: int | None = None  # None if it was let through without a claim
+    cushion = 0  # lateness up to which it counts as on time
+    iteration_ns: int | None = None  # of the first burst: since the iteration before began
+    sent_bytes: int | None = None  # as the loop states them, at any time before it ends
+    size: int | None = None  # bytes that were counted, with those of bursts that were a part of it
     _inside = False
 
     @property

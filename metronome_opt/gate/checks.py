@@ -38,49 +38,22 @@ def quote(value: object) -> str:
 
 
 def whole(value: Any, name: str) -> int:
-    """Return a value that has to be an integer.
-
-    Raises
-    ------
-    ClaimError
-        If it is none.
-    """
+    """Return a value that has to be an integer; anything else is a `ClaimError`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ClaimError(f"{name}: {quote(value)}: must be a whole number")
     return value
 
 
-def _in_nanoseconds(key: str) -> str:
-    return key.replace("_ms", "_ns")
-
-
-def check_claim(
-    claim: Claim, name_of: Callable[[str], str] = _in_nanoseconds, unit_ns: int = 1
-) -> Claim:
-    """Return a claim that can be obeyed.
-
-    Parameters
-    ----------
-    claim
-        The claim.
-    name_of
-        Returns the name of one of `FIELDS` where the claim comes from.
-    unit_ns
-        Unit in which values are stated there.
-
-    Raises
-    ------
-    ClaimError
-        If it cannot be obeyed.
-    """
-
-    def shown(value: int) -> str:
-        return quote(value / unit_ns if value % unit_ns else value // unit_ns)
+def check_claim(claim: Claim, name_of: Callable[[str], str], unit_ns: int = 1) -> Claim:
+    """Return a claim that can be obeyed; any other one is a `ClaimError` in its names and unit."""
 
     def check(key: str, value: Any, lowest: int, above: int | None, rule: str) -> None:
         number = whole(value, name_of(key))
         if number < lowest or (above is not None and number >= above):
             raise ClaimError(f"{name_of(key)}: {shown(number)}: {rule}")
+
+    def shown(value: int) -> str:
+        return quote(value / unit_ns if value % unit_ns else value // unit_ns)
 
     period = claim.period_ns
     check("period_ms", period, 1, None, "must be positive")
@@ -109,23 +82,9 @@ def check_claim(
 def parse_claim(
     values: Mapping[str, Any], name_of: Callable[[str], str], job: str, unit_ns: int = 10**6
 ) -> Claim:
-    """Return the claim of a job from numbers, or texts of numbers.
+    """Return the claim of a job from numbers or texts of numbers by `FIELDS`, in some unit.
 
-    Parameters
-    ----------
-    values
-        Values by `FIELDS`; all but the first two are optional.
-    name_of
-        Returns the name of a field, for messages.
-    job
-        The job; empty if it is not stated.
-    unit_ns
-        Unit of the times.
-
-    Raises
-    ------
-    ClaimError
-        If it cannot be obeyed.
+    All but the first two are optional; messages have the names of fields where they come from.
     """
 
     def time(key: str, value: Any) -> int:
@@ -147,18 +106,14 @@ def parse_claim(
 
 
 def _nanoseconds(value: Any, name: str, unit_ns: int) -> int:
-    """Return a time in nanoseconds, exactly; `name` is for the message.
-
-    A float counts as the shortest decimals that stand for it.
-    """
+    """Return a time exactly; a float counts as the shortest decimals that stand for it."""
     # It takes longer to import than all that a gate needs whose claim is given by a program.
     from decimal import Decimal, InvalidOperation, localcontext
 
     unit = "milliseconds" if unit_ns == 10**6 else "microseconds"
     wrong = ClaimError(f"{name}: {quote(value)}: must be a number of {unit}, such as 12.5")
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise wrong
-    if isinstance(value, str) and len(value) > _MAX_TEXT:
+    is_number = isinstance(value, (int, float, str, Decimal)) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, str) and len(value) > _MAX_TEXT):
         raise wrong
     try:
         number = Decimal(str(value).strip())

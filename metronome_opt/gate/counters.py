@@ -28,19 +28,14 @@ _GAUGES = {
     "offset_seconds": "Offset of the claim that is obeyed.",
     "following": "1 while a claim is obeyed.",
 }
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})  # in labels
 _BLOCK = 16  # bursts, of which the fastest is counted
 _PAUSE = 3  # times another computing time: the longer one is a checkpoint or a restart
 _UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}  # of what is counted
 
 
 class BurstCounters:
-    """Totals over the bursts of a gate.
-
-    Parameters
-    ----------
-    job, task
-        Labels of every series, beside the pod by the name of its host.
-    """
+    """Totals over the bursts of a gate; series are labelled with job, task and the host's name."""
 
     def __init__(self, job: str, task: int | None) -> None:
         self.job, self.task = job, task
@@ -50,7 +45,8 @@ class BurstCounters:
         self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
-        labels = ",".join(f'{name}="{_escape(value)}"' for name, value in names.items() if value)
+        stated = {name: value.translate(_ESCAPES) for name, value in names.items() if value}
+        labels = ",".join(f'{name}="{value}"' for name, value in stated.items())
         self._labels = f"{{{labels}}}" if labels else ""
 
     def add(self, burst: Burst) -> None:
@@ -100,7 +96,3 @@ class BurstCounters:
                 f"{series}{self._labels} {value / unit if unit else value!r}",
             ]
         return "\n".join([*lines, ""])
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+_LAST_S = 5.0  # at the end of the process, for what is under way
+
 if TYPE_CHECKING:
     from metronome_opt.gate.burst import Burst
     from metronome_opt.gate.gate import Gate
@@ -37,9 +39,6 @@ def register(model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,)) -
     paced = _Paced(gate, frozenset(first_buckets))
     # DDP wants annotations that are these very types, or none.
     model.register_comm_hook(paced, lambda state, bucket: state.reduce(bucket))
-
-
-_LAST_S = 5.0  # at the end of the process, for what is under way
 
 
 class _Bucket(NamedTuple):

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[str]]:
-    """Return arguments of a gate, and what is wrong with the variables, a line each.
-
-    Parameters
-    ----------
-    environ
-        The variables; None for those of the process.
-    """
+    """Return arguments of a gate by the variables, or the process's, and a line for each fault."""
     environ = os.environ if environ is None else environ
     given = {
         name.removeprefix("METRONOME_").lower(): value.strip()
@@ -54,18 +48,15 @@ def settings(environ: Mapping[str, str] | None) -> tuple[dict[str, Any], list[st
     return asked, faults
 
 
-def _variable(key: str) -> str:
-    return f"METRONOME_{key.upper()}"
-
-
 def _claim(values: dict[str, Any], job: str) -> Claim | None:
     """Return the claim that stands in the variables themselves; None if there is none."""
     if not values:
         return None
+    names = {key: f"METRONOME_{key.upper()}" for key in FIELDS}
     for key in ("offset_ms", "period_ms"):
         if key not in values:
-            stated = _variable(next(iter(values)))
-            raise ClaimError(f"{_variable(key)}: not set, though {stated} is; set it as well")
+            stated = names[next(iter(values))]
+            raise ClaimError(f"{names[key]}: not set, though {stated} is; set it as well")
     if "starts_ms" in values:
         values["starts_ms"] = values["starts_ms"].split(",")
     gated, traffic_class = values.get("gated", ""), values.get("traffic_class", "")
@@ -73,4 +64,4 @@ def _claim(values: dict[str, Any], job: str) -> Claim | None:
         values["gated"] = gated.lower() == "true"
     if traffic_class.isascii() and traffic_class.isdigit() and len(traffic_class) < 10:
         values["traffic_class"] = int(traffic_class)
-    return parse_claim(values, _variable, job)
+    return parse_claim(values, names.__getitem__, job)

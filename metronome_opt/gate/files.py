@@ -45,14 +45,9 @@ _UNSURE_NS = 20_000_000  # two changes within a tick of the file system's clock 
 
 
 class ClaimFile:
-    """A file of claims, read again when it has changed.
+    """Claims of a job and task in a file, which may come and go, read again when it has changed.
 
-    Parameters
-    ----------
-    path
-        The file; it may come and go.
-    job, task
-        The job and task whose claims count. Without a job all have to be of one.
+    Without a job all claims have to be of one.
     """
 
     def __init__(self, path: str | os.PathLike[str], job: str, task: int | None) -> None:
@@ -62,13 +57,7 @@ class ClaimFile:
         self._result: Claim | ClaimError = ClaimError("not read yet")
 
     def current(self) -> Claim:
-        """Return the claim that stands in the file now.
-
-        Raises
-        ------
-        ClaimError
-            If there is none that can be obeyed.
-        """
+        """Return the claim that stands in the file now; a `ClaimError` if none can be obeyed."""
         try:
             now = os.stat(self._path)  # noqa: PTH116 (one call, no more)
             if self._state != (now.st_mtime_ns, now.st_ino, now.st_size):
@@ -207,24 +196,19 @@ def _custom(spec: dict[str, Any], place: str) -> Claim:
     if spec.get("allocation") is None:
         raise ClaimError(f"{place}allocation: is missing: no offset was decided; schedule the job")
     allocation = _part(spec, "allocation", place)
-    lengths = []
-    for part, name, lowest in (
-        (traffic, "traffic.periodMicroseconds", 1),
-        ({"stretchMicroseconds": 0, **allocation}, "allocation.stretchMicroseconds", 0),
-    ):
-        length = whole(part.get(name.partition(".")[2]), f"{place}{name}")
-        if length < lowest:
-            raise ClaimError(f"{place}{name}: {quote(length)}: must be at least {lowest}")
-        lengths.append(length)
+
+    def length(name: str, value: Any, lowest: int) -> int:
+        if whole(value, f"{place}{name}") < lowest:
+            raise ClaimError(f"{place}{name}: {quote(value)}: must be at least {lowest}")
+        return int(value)
+
+    period = length("traffic.periodMicroseconds", traffic.get("periodMicroseconds"), 1)
+    period += length("allocation.stretchMicroseconds", allocation.get("stretchMicroseconds", 0), 0)
     phases = traffic.get("phases")
     if not isinstance(phases, list) or not all(isinstance(phase, dict) for phase in phases):
         raise ClaimError(f"{place}traffic.phases: {quote(phases)}: must be a list of bursts")
-    stated = {
-        "offset_ms": allocation.get("offsetMicroseconds"),
-        "period_ms": sum(lengths),
-        "starts_ms": [phase.get("startMicroseconds") for phase in phases],
-        "cushion_ms": allocation.get("cushionMicroseconds", 0),
-        "gated": allocation.get("gated", True),
-        "traffic_class": allocation.get("trafficClass", 0),
-    }
+    names = {key: path.rpartition(".")[2] for key, path in _CUSTOM.items()}
+    stated = {key: allocation[name] for key, name in names.items() if name in allocation}
+    stated |= {"period_ms": period}
+    stated |= {"starts_ms": [phase.get("startMicroseconds") for phase in phases]}
     return parse_claim(stated, lambda key: f"{place}{_CUSTOM[key]}", spec["job"], 1000)

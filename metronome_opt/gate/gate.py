@@ -32,9 +32,9 @@ class Gate:
     """Gate that a training loop enters before each burst.
 
     A burst waits for its window, never for longer than a period, by the rules of `WindowTracker`.
-    Without a claim, or with a broken one, nothing waits; one warning says why. If the claim says
-    that the job is not gated nothing waits either, and that needs no warning. A gate never raises:
-    what goes wrong is a warning of the logger ``metronome_opt.gate``, once for each text.
+    Without a claim, or with a broken one, nothing waits; one warning says why. A job that is not
+    gated does not wait either, and needs no warning. A gate never raises: what goes wrong is a
+    warning of the logger ``metronome_opt.gate``, once for each text.
 
     Bursts come one at a time. One that begins while another is open, in the same thread or in
     another one, is a part of it: it begins with it, and what it sends counts there. Threads that
@@ -46,9 +46,8 @@ class Gate:
     claim
         The claim of the job, if it does not stand in a file; or why there is none.
     file
-        A file of claims, see `metronome_opt.gate.files`. It is looked at between iterations and
-        read again when it has changed; the gate goes over to the new claim in small steps. While
-        the file is missing or broken, nothing waits.
+        A file of claims, see `metronome_opt.gate.files`, read again between iterations when it has
+        changed. While it is missing or broken, nothing waits.
     job, task
         The job and task of this process. Of a file only claims of that job count.
     record
@@ -87,7 +86,6 @@ class Gate:
         self._iteration_began: int | None = None
         self._open: list[Burst] = []  # the current one, and those that are a part of it
         self._current: Burst | None = None
-        self._sent: int | None = None
         self._ended: list[Burst] = []  # not counted yet
         self._due = steady()  # when sinks write
         if file is not None:
@@ -110,14 +108,9 @@ class Gate:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None, **options: Any) -> Gate:
-        """Return the gate that the ``METRONOME_`` variables ask for.
+        """Return the gate that the ``METRONOME_`` variables ask for, by default of the process.
 
-        Parameters
-        ----------
-        environ
-            The variables, see `metronome_opt.gate.environment`; None for those of the process.
-        options
-            Arguments of the constructor; they go before the variables.
+        Options are arguments of the constructor, and go before variables.
         """
         from metronome_opt.gate.environment import settings
 
@@ -162,7 +155,7 @@ class Gate:
         try:
             if isinstance(claim, ClaimError):
                 raise claim
-            self._claim = check_claim(claim)
+            self._claim = check_claim(claim, lambda key: key.replace("_ms", "_ns"))
         except (ClaimError, AttributeError, TypeError) as fault:
             self._claim = None
             self.warn(f"{fault}; {_FREE}")
@@ -170,13 +163,8 @@ class Gate:
     def burst(self, sent_bytes: int | None = None, phase: int | None = None) -> Burst:
         """Return the next burst, to be entered with ``with``.
 
-        Parameters
-        ----------
-        sent_bytes
-            The bytes that it sends, if known; else to be set on the burst before it ends.
-        phase
-            Its number in its iteration, from 0. If it is not given bursts are counted, and then a
-            loop that drops a burst is out of step with its claim for good.
+        The bytes that it sends may be set on it before it ends. Without `phase`, its number in its
+        iteration, bursts are counted: a loop that drops one is out of step with its claim for good.
         """
         burst = Burst()
         burst.gate, burst.asked, burst.sent_bytes = self, phase, sent_bytes
@@ -243,7 +231,6 @@ class Gate:
             self._open.append(burst)
             if current is None:
                 current = self._current = burst
-                self._sent = None
                 self._decide(burst)
         begins = current.begins
         came = now = self._steady()
@@ -263,26 +250,25 @@ class Gate:
     def leave(self, burst: Burst) -> None:
         """End a burst; it is measured as soon as no other one is open."""
         with self._lock:
-            if burst not in self._open:
+            current = self._current
+            if burst not in self._open or current is None:
                 return  # it was forgotten
             if burst.sent_bytes is not None:
                 sent = burst.sent_bytes = self._valid_size(burst.sent_bytes)
                 if sent is not None:
-                    self._sent = sent if self._sent is None else self._sent + sent
+                    current.size = (current.size or 0) + sent
             self._open.remove(burst)
             if self._open:
                 return
-            current, self._current = self._current, None
-            if current is None or current.began < 0:
+            self._current = None
+            if current.began < 0:
                 return  # interrupted while it waited
-            current.size = current.sent_bytes = self._sent
+            current.sent_bytes = current.size
             current.ended = now = self._steady()
             self._ended.append(current)
             if now >= self._due:
                 self._due = now + _WRITE_NS
                 self._count()
-                if self._record is not None:
-                    self._record.write()
 
     def _valid_size(self, given: Any) -> int | None:
         """Return the size of a burst in bytes; None if what is given is none."""
@@ -305,9 +291,10 @@ class Gate:
         """Leave files and scrapes to the process that this one was forked from."""
         self._lock = threading.RLock()
         self._open, self._current = [], None
-        for sink in (self._record, self._server):
-            if sink is not None:
-                sink.drop()
+        if self._record is not None:
+            self._record.close()
+        if self._server is not None:
+            self._server.drop()
         self._record = self._server = None
 
     def _count(self) -> None:
@@ -316,7 +303,7 @@ class Gate:
         for burst in ended:
             self.counters.add(burst)
         if self._record is not None:
-            self._record.add(ended)
+            self._record.write(ended)
 
     def _is_forgotten(self, current: Burst) -> bool:
         """Return True if a burst has been open for longer than any should."""

@@ -24,55 +24,36 @@ class Record:
     A line has ``at``, when the burst began, in seconds since the epoch; ``iteration`` and
     ``phase``, from 0; ``waited_ms``; ``late_ms``, null without a window; ``burst_ms``;
     ``iteration_ms``, in the first burst of an iteration, since the iteration before began, else
-    null; ``sent_bytes``, null if unknown; ``job`` and ``task``.
-
-    Parameters
-    ----------
-    path
-        The file.
-    labels
-        The job and task.
-    warn
-        Called with a message when the file cannot be written any more.
+    null; ``sent_bytes``, null if unknown; and ``job`` and ``task``, the `labels`. `warn` is called
+    with a message when the file cannot be written any more.
     """
 
     def __init__(self, path: str, labels: dict[str, Any], warn: Callable[[str], None]) -> None:
         self._path, self._warn = path, warn
         self._labels = json.dumps(labels)[1:]
-        self._lines: list[str] = []  # not written yet
         self._file: int | None = os.open(path, _CREATE, 0o666)
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
             os.write(self._file, b"\n")  # a writer before was killed in the middle of a line
 
-    def add(self, ended: list[Burst]) -> None:
-        """Take note of some bursts that have ended."""
-        self._lines += map(self._line, ended)
-
-    def close(self) -> None:
-        """Write for the last time."""
-        self.write()
-        self.drop()
-
-    def drop(self) -> None:
-        """Leave the file, also to the process that this one was forked from."""
-        self._lines = []
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def write(self) -> None:
-        """Append the lines of bursts that are not written yet."""
-        lines, self._lines = self._lines, []
+    def write(self, ended: list[Burst]) -> None:
+        """Append the lines of some bursts that have ended."""
         if self._file is None:
             return
-        left = "".join(lines).encode(errors="backslashreplace")  # of names that are no UTF-8
+        # Some names are no UTF-8.
+        left = "".join(map(self._line, ended)).encode(errors="backslashreplace")
         try:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError as error:
-            self.drop()
+            self.close()
             self._warn(f"{self._path}: {reason_of(error)}; bursts are not recorded any more")
+
+    def close(self) -> None:
+        """Leave the file, also to the process that this one was forked from."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _line(self, burst: Burst) -> str:
         began = burst.began_at
@@ -87,15 +68,7 @@ class Record:
 
 
 class Server:
-    """Answers to scrapes over HTTP, from threads of their own.
-
-    Parameters
-    ----------
-    place
-        ``HOST:PORT``.
-    text
-        Returns all series.
-    """
+    """Answers to scrapes over HTTP at ``HOST:PORT``, from threads of their own."""
 
     def __init__(self, place: str, text: Callable[[], str]) -> None:
         # These take longer to import than all that other gates need.
@@ -111,7 +84,6 @@ class Server:
 
         class Listener(socketserver.ThreadingTCPServer):
             daemon_threads = True  # one that is slow holds up neither others nor the end
-            block_on_close = False
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
             allow_reuse_address = True
 

@@ -58,21 +58,11 @@ class WindowTracker:
     window there that it is not late for. Jobs of one period so come back together. An iteration
     that is late by more than a period comes after a pause, such as a checkpoint, and takes the next
     window. These are the rules of `metronome_opt.engine.fluid.windows` for paced jobs.
-
-    Parameters
-    ----------
-    claim
-        The windows that the job was given.
-
-    Attributes
-    ----------
-    phase
-        Number in its iteration of the burst that comes next; 0 between two iterations.
     """
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self.phase = 0
+        self.phase = 0  # of the burst that comes next; 0 between two iterations
         self._origin: int | None = None  # where the iteration begins that is next or under way
         self._behind = 0  # by how much the windows are still before those of the claim
         self._retry: int | None = None  # from when on a job takes windows again that has let go
@@ -125,14 +115,8 @@ class WindowTracker:
         """Go over to another claim between two iterations, step by step.
 
         The windows move later until they are those of the claim, by at most `STALL` of a period in
-        each iteration, or earlier by no more than the cushion, for which no burst waits.
-
-        Parameters
-        ----------
-        claim
-            The new windows.
-        moved_ns
-            Time by which the clock was set forward since the last burst.
+        each iteration, or earlier by no more than the cushion, for which no burst waits. The clock
+        was set forward by `moved_ns` since the last burst.
         """
         window = self.window
         self.claim = claim

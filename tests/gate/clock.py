@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from metronome_opt.gate import Burst, Claim, Gate
 
 MS = 1_000_000
@@ -58,9 +60,12 @@ def began_ms(bursts: list[Burst]) -> list[float]:
 
 def total(gate: Gate, name: str) -> float:
     """Read a counter."""
-    (line,) = [
-        line
-        for line in gate.metrics().splitlines()
-        if line.startswith(f"metronome_gate_{name}_total")
-    ]
+    lines = gate.metrics().splitlines()
+    (line,) = (line for line in lines if line.startswith(f"metronome_gate_{name}_total"))
     return float(line.split()[1])
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the warnings of the gate."""
+    assert {record.name for record in caplog.records} <= {"metronome_opt.gate"}
+    return [record.getMessage() for record in caplog.records]

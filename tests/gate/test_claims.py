@@ -68,6 +68,7 @@ OTHER = changed("spec.job", "gpt")
 SECOND = changed("spec.allocation.cushionMicroseconds", 3000, changed("spec.task", 1))
 FREE = changed("spec.allocation.gated", False)
 FREELY = READ._replace(gated=False)
+CLASS = changed("spec.allocation.trafficClass", 4)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +88,12 @@ FREELY = READ._replace(gated=False)
             Claim(0, 9 * MS, (MS, 2_500_000), 0, "a"),
         ),
         (json.dumps(FREE), "", None, FREELY),
+        (json.dumps(CLASS), "", None, READ._replace(traffic_class=4)),
         (
-            '{"offset_ms": 0.1, "period_ms": 0.3, "cushion_ms": 1e-3}',
+            '{"offset_ms": 0, "period_ms": 5, "traffic_class": 2}',
             "",
             None,
-            Claim(100_000, 300_000, (0,), 1000),
+            Claim(0, 5 * MS, traffic_class=2),
         ),
     ],
 )
@@ -108,14 +110,9 @@ BAD = [
     (json.dumps(OBJECT)[:200], "is not JSON (Unterminated string starting at"),
     ("[" * 100_000, "is nested deeper than 40 levels; write claims only"),
     ('{"offset_ms": ' + "9" * 5000 + "}", "is not JSON (Exceeds the limit (4300 digits)"),
-    ("offset_ms: 1", "is not JSON (Expecting value: line 1 column 1 (char 0)); export gates.json"),
     ("[7]", "items[0]: 7: is no object"),
     ('{"kind": "Pod"}', "holds no STBandwidthClaim; write one with kubectl get -o json"),
     (json.dumps(OTHER), "holds no claim of job 'bert', only of 'gpt'"),
-    (
-        json.dumps([changed("spec.job", f"job-{number}") for number in range(6)]),
-        "holds no claim of job 'bert', only of 'job-0', 'job-1', 'job-2' and 3 more",
-    ),
     (changed("spec.job", 7), "spec.job: 7: must be the name of a job"),
     (
         changed("spec.allocation"),
@@ -141,10 +138,6 @@ BAD = [
     (
         [OBJECT, changed(ALLOCATION + "offsetMicroseconds", 1)],
         "items[1].spec: not the windows of the first claim of its job; export all again",
-    ),
-    (
-        changed(ALLOCATION + "gated", "no"),
-        "spec.allocation.gated: 'no': must be true or false",
     ),
     ({"offset_ms": 1}, "period_ms: None: must be a number of milliseconds, such as 12.5"),
     ({"offset_ms": 0, "period_ms": -0.5}, "period_ms: -0.5: must be positive"),
@@ -194,8 +187,6 @@ HOSTILE = {
     "quoted digits": '{"offset_ms": "' + "1" * 300_000 + '", "period_ms": 100}',
     "digits": '{"offset_ms": ' + "3" * (MAX_BYTES - 40) + ', "period_ms": 2}',
     "an exponent": '{"offset_ms": 1e999999999999999, "period_ms": 2}',
-    "quotes": '{"a": "' + '\\"' * (MAX_BYTES // 2 - 10),
-    "spaces": "a" + " " * (MAX_BYTES - 2) + "b",
 }
 
 

@@ -6,7 +6,9 @@ import json
 import math
 import os
 import random
+import socket
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from metronome_opt.gate import Gate
-from tests.gate.clock import MS, Clock, claim, run
+from tests.gate.clock import MS, Clock, claim, run, said
 
 
 @pytest.fixture(autouse=True)
@@ -51,16 +53,8 @@ def test_record_lines_worked_out_by_hand(tmp_path: Path) -> None:
     gate.set_claim(claim(0, 0))
     run(clock, gate, 10, 60)
     gate.close()
-    names = (
-        "at",
-        "iteration",
-        "phase",
-        "waited_ms",
-        "late_ms",
-        "burst_ms",
-        "iteration_ms",
-        "sent_bytes",
-    )
+    times = ("waited_ms", "late_ms", "burst_ms", "iteration_ms")
+    names = ("at", "iteration", "phase", *times, "sent_bytes")
     at = 1_700_000_000
     rows = [
         (at + 0.04, 0, 0, 40, 0, 12.5, None, 1000),
@@ -137,20 +131,6 @@ def jitter(gate: Gate) -> float:
     return math.sqrt(squares / counted["computing_products_total"])
 
 
-def test_computing_times_are_compared_before_the_same_burst() -> None:
-    """They last 40 and 80 ms before two bursts, the latter by turns 1 ms more and less."""
-    clock = Clock()
-    gate = clock.gate(claim(0, 200, 0, 100))
-    run(clock, gate, 10, *[40, 79, 40, 81] * 20)
-    run(clock, gate, 10, 40, 79)
-    # Of 20 steps before the first burst, as the very first one is not known, none differs; of 40
-    # before the second each differs by 2.
-    counted = series(gate.metrics())
-    products = 39 * 1600 + 40 * 79 * 81
-    assert counted["computing_products_total"] == pytest.approx(products / 1e6)
-    assert counted["computing_differences_total"] == pytest.approx(40 * 4 / 1e6)
-
-
 def test_waits_and_pauses_are_no_jitter() -> None:
     clock = Clock()
     gate = clock.gate(claim(0, 100))
@@ -195,6 +175,31 @@ def test_scrapes_are_answered_until_gate_is_closed(host: str) -> None:
         ask(gate, "/other")
     gate.close()
     assert gate.address is None
+
+
+def test_slow_scraper_delays_neither_others_nor_exit() -> None:
+    gate = Gate(claim(0, 100), metrics="127.0.0.1:0")
+    assert gate.address is not None
+    with socket.create_connection(gate.address) as slow:
+        slow.send(b"G")
+        with socket.create_connection(gate.address) as other:
+            other.settimeout(20)
+            other.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert other.recv(12) == b"HTTP/1.0 200"
+        closing = threading.Thread(target=gate.close)
+        closing.start()
+        closing.join(20)
+        assert not closing.is_alive()
+
+
+def test_invalid_unicode_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock, path = Clock(), tmp_path / "gate.jsonl"
+    gate = clock.gate(claim(0, 100), job="a\ud800", record=path)
+    run(clock, gate, 10, 20)
+    assert 'job="a\ud800"' in gate.metrics()
+    gate.close()
+    assert '"job": "a\\ud800"' in path.read_text()
+    assert said(caplog) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")

@@ -8,7 +8,7 @@ from pathlib import Path
 from metronome_opt.gate import Claim, Gate
 from metronome_opt.gate.checks import FIELDS
 from metronome_opt.gate.files import ClaimFile
-from metronome_opt.kubernetes.profiles.recorded import read_record
+from metronome_opt.kubernetes.profiles.profile import read_record
 from tests.gate.clock import MS
 
 ROOT = Path(__file__).parents[2]

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.gate import Claim, Gate
-from tests.gate.clock import MS
+from tests.gate.clock import MS, said
 
 OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
 STARTS, CUSHION = "METRONOME_STARTS_MS", "METRONOME_CUSHION_MS"
 GATED, TASK = "METRONOME_GATED", "METRONOME_TASK"
 CLASS = "METRONOME_TRAFFIC_CLASS"
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records]
 
 
 @pytest.mark.parametrize(
@@ -29,8 +25,6 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
             {OFFSET: "0", PERIOD: "1e2", STARTS: "0, 50.5", CUSHION: "5", "METRONOME_JOB": "a"},
             Claim(0, 100 * MS, (0, 50_500_000), 5 * MS, "a"),
         ),
-        ({OFFSET: "1", PERIOD: "2", STARTS: "", CUSHION: " "}, Claim(MS, 2 * MS)),
-        ({OFFSET: "1", PERIOD: "2", GATED: "false"}, Claim(MS, 2 * MS, gated=False)),
         ({OFFSET: "1", PERIOD: "2", GATED: " True "}, Claim(MS, 2 * MS)),
         ({OFFSET: "1", PERIOD: "2", CLASS: "7"}, Claim(MS, 2 * MS, traffic_class=7)),
     ],
@@ -55,9 +49,7 @@ def test_numbers_are_taken_exactly(
             {OFFSET: "0", PERIOD: "sNaN"},
             f"{PERIOD}: 'sNaN': must be a number of milliseconds, such",
         ),
-        ({OFFSET: "0", PERIOD: "1e999999999"}, f"{PERIOD}: '1e999999999': must be a number of"),
         ({OFFSET: "0", PERIOD: "9", GATED: "no"}, f"{GATED}: 'no': must be true or false"),
-        ({OFFSET: "0", PERIOD: "9", CLASS: "8"}, f"{CLASS}: 8: must be from 0 to 7"),
         ({OFFSET: "0", PERIOD: "9", CLASS: "-1"}, f"{CLASS}: '-1': must be a whole number"),
         ({"METRONOME_CLAIM": "/nowhere"}, "/nowhere: cannot be read (No such file or directory)"),
     ],

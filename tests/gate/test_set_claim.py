@@ -10,92 +10,79 @@ from pathlib import Path
 import pytest
 
 from metronome_opt.gate import STALL, Claim, Gate
-from tests.gate.clock import EPOCH, MS, Clock, began_ms, claim, run
+from tests.gate.clock import EPOCH, MS, Clock, began_ms, claim, run, said
 
 PERIOD = 100
 STEPS = math.ceil(1 / STALL) + 1
 
 
-class File:
-    """A file of claims as a program of one's own writes it: a new one in the place of the old."""
+def says(path: Path, text: str) -> None:
+    """Put a new file of claims in the place of the old one."""
+    fresh = path.with_suffix(".fresh")
+    fresh.write_text(text)
+    fresh.replace(path)
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "claim.json"
-        self.fresh = folder / "fresh"
 
-    def says(self, text: str) -> None:
-        self.fresh.write_text(text)
-        self.fresh.replace(self.path)
-
-    def gives(self, offset_ms: int, period_ms: int = PERIOD, **more: object) -> None:
-        self.says(json.dumps({"offset_ms": offset_ms, "period_ms": period_ms, **more}))
+def gives(path: Path, offset_ms: int, period_ms: int = PERIOD, **more: object) -> None:
+    says(path, json.dumps({"offset_ms": offset_ms, "period_ms": period_ms, **more}))
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> File:
-    return File(tmp_path)
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "claim.json"
 
 
-def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    assert {record.name for record in caplog.records} <= {"metronome_opt.gate"}
-    return [record.getMessage() for record in caplog.records]
-
-
-def lengths_ms(begun: list[float]) -> list[float]:
-    return [later - earlier for earlier, later in itertools.pairwise(begun)]
-
-
-def test_new_period_and_bursts_are_followed(file: File) -> None:
+def test_new_period_and_bursts_are_followed(file: Path) -> None:
     clock = Clock()
-    file.gives(0, starts_ms=[0, 50])
-    gate = clock.gate(file=file.path)
+    gives(file, 0, starts_ms=[0, 50])
+    gate = clock.gate(file=file)
     assert began_ms(run(clock, gate, 5, 0)) == [0]
-    file.gives(0, 80, starts_ms=[0])  # in the middle of an iteration
+    gives(file, 0, 80, starts_ms=[0])  # in the middle of an iteration
     assert began_ms(run(clock, gate, 5, 5)) == [50]
     # The next slot would be 100; 160 is the first of the new ones, and a quarter of 80 is 20.
     assert began_ms(run(clock, gate, 5, *[50] * 5)) == [120, 220, 320, 400, 480]
 
 
-def test_file_written_twice_within_a_tick_is_read_twice(file: File) -> None:
+def test_file_written_twice_within_a_tick_is_read_twice(file: Path) -> None:
     clock = Clock()
     gate: Gate | None = None
     for offset in (20, 40, 60):  # the same size, and within a tick of the file system's clock
-        file.path.write_text(json.dumps({"offset_ms": offset, "period_ms": PERIOD}))
-        gate = gate or clock.gate(file=file.path)
+        file.write_text(json.dumps({"offset_ms": offset, "period_ms": PERIOD}))
+        gate = gate or clock.gate(file=file)
         run(clock, gate, 10, 0)
         assert gate.claim is not None
         assert gate.claim.offset_ns == offset * MS
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "start"),
     [
         (None, "cannot be read (No such file or directory)"),
         ('{"offset_ms": 20, "per', "is not JSON (Unterminated string"),
     ],
 )
 def test_broken_file_lets_bursts_through_until_mended(
-    file: File, text: str | None, said: str, caplog: pytest.LogCaptureFixture
+    file: Path, text: str | None, start: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
-    file.gives(20)
-    gate = clock.gate(file=file.path)
+    gives(file, 20)
+    gate = clock.gate(file=file)
     assert began_ms(run(clock, gate, 10, 0, 60)) == [20, 120]
     if text is None:
-        file.path.unlink()
+        file.unlink()
     else:
-        file.says(text)
+        says(file, text)
     free = run(clock, gate, 10, *[60] * 5)
     assert began_ms(free) == [190, 260, 330, 400, 470]
     assert [burst.late_ns for burst in free] == [None] * 5
     assert gate.claim is None
-    (warning,) = warnings(caplog)
-    assert warning.startswith(f"{file.path}: {said}")
+    (warning,) = said(caplog)
+    assert warning.startswith(f"{file}: {start}")
     assert warning.endswith("; bursts do not wait")
-    file.gives(20)
+    gives(file, 20)
     # Ready at 540, the next slot is 620: 25, 50 and 75 later, then there.
     assert began_ms(run(clock, gate, 10, *[60] * 5)) == [565, 690, 815, 920, 1020]
-    assert len(warnings(caplog)) == 1
+    assert len(said(caplog)) == 1
 
 
 def test_gating_changes_between_iterations() -> None:
@@ -126,9 +113,12 @@ def test_clock_set_causes_no_stall(jump: int, caplog: pytest.LogCaptureFixture) 
     assert at_once.window_at is None
     after = run(clock, gate, 10, *[80] * STEPS)
     begun = began_ms([*before, at_once, *after])
-    assert max(lengths_ms(begun)) <= PERIOD * (1 + STALL) + 10  # the 10 that it was early
+    assert (
+        max(later - earlier for earlier, later in itertools.pairwise(begun))
+        <= PERIOD * (1 + STALL) + 10
+    )  # the 10 that it was early
     assert (begun[-1] + clock.set_by / MS - 20) % PERIOD == 0
-    assert warnings(caplog) == [
+    assert said(caplog) == [
         "the clock was set by more than the cushion; windows are taken up step by step"
     ]
 
@@ -145,4 +135,4 @@ def test_clock_drift_is_followed_silently(
     clock.set_by += round(jump_ms * MS)
     (burst,) = run(clock, gate, 10, elapsed_ms)
     assert (clock.set_by + burst.began - EPOCH) % (100 * MS) <= 2 * MS
-    assert warnings(caplog) == []
+    assert said(caplog) == []

@@ -16,7 +16,7 @@ import yaml
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import make_folder, read_documents, write_text
-from metronome_opt.kubernetes.claims.schemas import KUSTOMIZATION, Manifests, read_shipped
+from metronome_opt.kubernetes.claims.names import Manifests, read_shipped
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
@@ -34,13 +34,7 @@ _PLAIN = re.compile(r"\.?[A-Za-z].+", re.DOTALL)
 
 
 def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files and of the files in folders, with their locations.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or a folder holds no YAML or JSON.
-    """
+    """Yield the documents of files and of the files in folders, with their locations."""
     for path in map(Path, paths):
         inside = [path]
         if path.is_dir():
@@ -58,13 +52,7 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
 def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
     """Write objects by file; return the files.
 
-    The folder is missing, empty or written by an earlier export. Equal objects give files with
-    equal bytes.
-
-    Raises
-    ------
-    InputError
-        If the folder cannot be written or holds files of others.
+    The folder is missing, empty or written by an earlier export. Equal objects give equal bytes.
     """
     texts, folder = _texts(manifests), Path(directory)
     old = check_folder(folder)
@@ -78,13 +66,7 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
 
 
 def check_folder(directory: str | Path) -> set[str]:
-    """Return the names of the files in a folder, all written by exports.
-
-    Raises
-    ------
-    InputError
-        If an export could not replace the folder: it holds a file that no export wrote.
-    """
+    """Return the names of the files in a folder, all written by exports; refuse any other file."""
     folder = Path(directory)
     try:
         if not folder.exists():
@@ -98,8 +80,10 @@ def check_folder(directory: str | Path) -> set[str]:
             if not _OURS.fullmatch(path.name) or path.is_symlink() or not path.is_file()
         ]
         index = folder / _KUSTOMIZATION
-        if entries and not foreign and not (index in entries and _is_signed(index)):
-            foreign = [index if index in entries else entries[0]]
+        if entries and not foreign:
+            first = index.read_bytes().splitlines()[:1] if index in entries else []
+            if first != [_SIGNATURE.encode()]:
+                foreign = [index if index in entries else entries[0]]
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(f"{folder}: cannot be written ({reason})") from None
@@ -111,15 +95,10 @@ def check_folder(directory: str | Path) -> set[str]:
     return {entry.name for entry in entries}
 
 
-def _is_signed(index: Path) -> bool:
-    with index.open("rb") as stream:
-        return stream.readline(len(_SIGNATURE) + 2).rstrip(b"\r\n") == _SIGNATURE.encode()
-
-
 def _texts(manifests: Manifests) -> dict[str, str]:
     """Return the texts of the files."""
-    version, kind = KUSTOMIZATION
-    index = {"apiVersion": version, "kind": kind, "resources": list(manifests)}
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    index = {**kind, "resources": list(manifests)}
     texts = {name: dump_objects(items, header=_HEADERS[name]) for name, items in manifests.items()}
     texts[_GATES] = json.dumps({"items": list(manifests.get("claims.yaml", ()))}, indent=1) + "\n"
     texts[_KUSTOMIZATION] = dump_objects([index], header=_HEADERS[_KUSTOMIZATION])
@@ -141,9 +120,8 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     """Quote text that a YAML reader might take for a number or a truth value.
 
-    PyYAML itself quotes text that *it* would read so. Readers in Go differ: to them ``1e3`` is a
-    number and ``y`` a truth value. Only text of two characters or more that begins with a letter
-    stays plain, and PyYAML quotes such words with a meaning, as ``true`` and ``no``.
+    To readers in Go ``1e3`` is a number and ``y`` a truth value. Only text of two characters or
+    more that begins with a letter stays plain; PyYAML quotes words with a meaning, such as ``no``.
     """
     style = None if _PLAIN.fullmatch(text) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

@@ -14,16 +14,18 @@ from typing import Any
 
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.claims.files import OBJECT_FILES, write_manifests
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, Naming
-from metronome_opt.kubernetes.claims.quantities import quantity
-from metronome_opt.kubernetes.claims.schemas import (
+from metronome_opt.kubernetes.claims.names import (
     CAPACITY,
     CLAIM,
+    DEFAULT_GROUP,
+    DEFAULT_NAMESPACE,
     VERSION,
     Manifest,
     Manifests,
+    Naming,
     read_shipped,
 )
+from metronome_opt.kubernetes.claims.quantities import quantity
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.problem.evaluation import LinkReport
 from metronome_opt.problem.instance import Instance, Job
@@ -32,8 +34,9 @@ from metronome_opt.scenario.cluster import ANY_COST, Cluster
 from metronome_opt.scenario.placed_instance import Deployment
 from metronome_opt.verify import comparable_part, evaluate, verify_schedule
 
-APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
-NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
+_CAPACITY, _CLAIM = ((f"{DEFAULT_GROUP}/{VERSION}", kind) for kind in (CAPACITY, CLAIM))
+_APPGROUP = ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup")
+_NETWORK_TOPOLOGY = ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology")
 ZONE_KEY = "topology.kubernetes.io/zone"
 REGION_KEY = "topology.kubernetes.io/region"
 
@@ -51,21 +54,7 @@ def build_manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Return every object of an export by file.
-
-    Parameters
-    ----------
-    instance, schedule, deployment
-        The instance, a true schedule of it, and where its tasks run.
-    namespace
-        Namespace of objects whose job names no other.
-
-    Raises
-    ------
-    InputError
-        If offsets are missing, `namespace` is not valid, or a bandwidth is larger than a quantity
-        can hold.
-    """
+    """Return every object of an export by file, of a true schedule; see `export_claims`."""
     naming = Naming(deployment, namespace)
     topology = _network_topology(deployment.cluster, naming)
     objects: tuple[list[Manifest], ...] = (
@@ -90,17 +79,20 @@ def export_claims(
 
     Parameters
     ----------
-    instance, schedule, deployment, namespace
-        See `build_manifests`.
+    instance, schedule, deployment
+        The instance, a schedule of it, and where its tasks run.
     directory
-        The folder, see `write_manifests`.
+        The folder: missing, empty, or written by an earlier export.
+    namespace
+        Namespace of objects whose job names no other.
 
     Raises
     ------
     VerificationError
         If the schedule has no offsets or makes a false statement.
     InputError
-        As `build_manifests` and `write_manifests` do.
+        If `namespace` is not valid, a bandwidth is larger than a quantity can hold, or the folder
+        holds files of others.
     """
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise VerificationError(
@@ -140,8 +132,7 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
         ]
         objects.append(
             naming.manifest(
-                f"{DEFAULT_GROUP}/{VERSION}",
-                CAPACITY,
+                *_CAPACITY,
                 name,
                 {"links": links},
                 namespaced=False,
@@ -161,42 +152,40 @@ def claim_spec(
     task: int,
     place: tuple[str, Sequence[str]],
     slot_us: int,
-    times: Mapping[str, Any],
+    slots: Mapping[str, int | None],
+    *,
     parts: int = 1,
+    gated: bool = True,
+    traffic_class: int | None = None,
+    path: Sequence[int] = (),
 ) -> dict[str, Any]:
-    """Return ``spec`` of the claim of a task.
+    """Return ``spec`` of the claim of a task on a node, with the links that it crosses.
 
-    Parameters
-    ----------
-    job, task
-        The job, and the number of the task in it.
-    place
-        The node of the task, and the links that it crosses.
-    slot_us
-        Length of a slot in microseconds.
-    times
-        Fields of the allocation beside the place; those that are None are dropped.
-    parts
-        Number of flows that the task sends at once.
+    Slots are the times of its allocation by name, which are dropped if None; the task sends `parts`
+    flows at once.
     """
     node, links = place
-    allocation = {"node": node, "link": links[0] if links else None, **times}
+    phases = [
+        {
+            "startMicroseconds": slot_us * phase.start,
+            "lengthMicroseconds": slot_us * phase.length,
+            "rate": quantity(parts * phase.rate),
+        }
+        for phase in sorted(job.phases, key=lambda phase: phase.start)
+    ]
+    period = slot_us * job.period
     return {
         "job": job.name,
         "task": task,
-        "traffic": {
-            "periodMicroseconds": slot_us * job.period,
-            "phases": [
-                {
-                    "startMicroseconds": slot_us * phase.start,
-                    "lengthMicroseconds": slot_us * phase.length,
-                    "rate": quantity(parts * phase.rate),
-                }
-                for phase in sorted(job.phases, key=lambda phase: phase.start)
-            ],
-            "priority": job.weight,
+        "traffic": {"periodMicroseconds": period, "phases": phases, "priority": job.weight},
+        "allocation": {
+            "node": node,
+            **({"link": links[0]} if links else {}),
+            **{f"{name}Microseconds": slot_us * n for name, n in slots.items() if n is not None},
+            **({} if gated else {"gated": False}),
+            **({} if traffic_class is None else {"trafficClass": traffic_class}),
+            **({"path": [*path]} if path else {}),
         },
-        "allocation": {name: value for name, value in allocation.items() if value is not None},
     }
 
 
@@ -218,7 +207,6 @@ def _claims(
         reports = {report.name: report for report in evaluation.links}
     hosts = deployment.cluster.nodes_by_name
     paths = (schedule.paths or {}) if deployment.cluster.routing == "chosen" else {}
-    slot_us = 1000 * instance.slot_ms
     objects = []
     for task in sorted(deployment.tasks, key=lambda task: (naming.jobs[task.job], task.index)):
         job = instance.job(task.job)
@@ -228,29 +216,27 @@ def _claims(
         links = [reports[link] for link in own or job.links if link in reports]
         cushion = min((link.cushion for link in links if link.cushion is not None), default=None)
         hyperperiod = math.lcm(job.period + stretch, *(link.hyperperiod for link in links))
-        is_gated = (schedule.gated or {}).get(job.name, True)
-        times = {
-            "offsetMicroseconds": slot_us * schedule.offsets[job.name],
-            "stretchMicroseconds": slot_us * stretch,
-            "cushionMicroseconds": None if cushion is None else slot_us * cushion,
-            "reservedCushionMicroseconds": slot_us * schedule.cushion_slots or None,
-            "hyperperiodMicroseconds": slot_us * hyperperiod,
-            "gated": None if is_gated else False,
-            "trafficClass": (schedule.classes or {}).get(job.name),
-            "path": [*paths[job.name][task.index]] or None if job.name in paths else None,
+        slots = {
+            "offset": schedule.offsets[job.name],
+            "stretch": stretch,
+            "cushion": cushion,
+            "reservedCushion": schedule.cushion_slots or None,
+            "hyperperiod": hyperperiod,
         }
         flows = sum(link in hosts[task.node].rails for link in task.links)
-        parts = flows or deployment.parts.get(job.name, 1)
-        objects.append(
-            naming.manifest(
-                f"{DEFAULT_GROUP}/{VERSION}",
-                CLAIM,
-                naming.tasks[task.job, task.index],
-                claim_spec(job, task.index, (node, task.links), slot_us, times, parts),
-                job=task.job,
-                originals={"node": (task.node, node)},
-            )
+        spec = claim_spec(
+            job,
+            task.index,
+            (node, task.links),
+            1000 * instance.slot_ms,
+            slots,
+            parts=flows or deployment.parts.get(job.name, 1),
+            gated=(schedule.gated or {}).get(job.name, True),
+            traffic_class=(schedule.classes or {}).get(job.name),
+            path=paths[job.name][task.index] if job.name in paths else (),
         )
+        name, originals = naming.tasks[task.job, task.index], {"node": (task.node, node)}
+        objects.append(naming.manifest(*_CLAIM, name, spec, job=task.job, originals=originals))
     return objects
 
 
@@ -274,16 +260,8 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
     groups = []
     for job, tasks in sorted(tasks_of.items(), key=lambda item: naming.jobs[item[0]]):
         ring = [name for _, name in sorted(tasks)]
-        pods = {
-            name: {
-                "kind": "Pod",
-                "name": name,
-                "selector": name,
-                "apiVersion": "v1",
-                "namespace": naming.namespace_of(job),
-            }
-            for name in ring
-        }
+        common = {"apiVersion": "v1", "namespace": naming.namespace_of(job)}
+        pods = {name: {"kind": "Pod", "name": name, "selector": name, **common} for name in ring}
         workloads: list[dict[str, Any]] = []
         for name, following in sorted(zip(ring, [*ring[1:], ring[0]], strict=True)):
             dependency = {
@@ -293,12 +271,9 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
             }
             depends = {"dependencies": [dependency]} if len(ring) > 1 else {}
             workloads.append({"workload": pods[name], **depends})
-        spec = {
-            "numMembers": len(ring),
-            "topologySortingAlgorithm": "KahnSort",
-            "workloads": workloads,
-        }
-        groups.append(naming.manifest(*APPGROUP, naming.jobs[job], spec, job=job))
+        spec = {"numMembers": len(ring), "topologySortingAlgorithm": "KahnSort"}
+        spec |= {"workloads": workloads}
+        groups.append(naming.manifest(*_APPGROUP, naming.jobs[job], spec, job=job))
     return groups
 
 
@@ -323,23 +298,18 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
         (REGION_KEY, cluster.region_cost, naming.regions),
         (ZONE_KEY, within, naming.racks),
     ):
-        origins: dict[str, dict[str, int]] = {}
-        for (origin, destination), cost in costs.items():
-            origins.setdefault(names[origin], {})[names[destination]] = cost
-        items = [
-            {
-                "origin": origin,
-                "costList": [
-                    {"destination": destination, "networkCost": cost}
-                    for destination, cost in sorted(destinations.items())
-                ],
-            }
-            for origin, destinations in sorted(origins.items())
-        ]
+        origins: dict[str, list[Manifest]] = {}
+        named = sorted(
+            (names[origin], names[there], cost) for (origin, there), cost in costs.items()
+        )
+        for origin, there, cost in named:
+            item = {"destination": there, "networkCost": cost}
+            origins.setdefault(origin, []).append(item)
+        items = [{"origin": origin, "costList": listed} for origin, listed in origins.items()]
         if items:
             topologies.append({"topologyKey": key, "originList": items})
     spec = {
         "configmapName": "netperf-metrics",
         "weights": [{"name": "UserDefined", "topologyList": topologies}],
     }
-    return naming.manifest(*NETWORK_TOPOLOGY, "nt-default", spec)
+    return naming.manifest(*_NETWORK_TOPOLOGY, "nt-default", spec)

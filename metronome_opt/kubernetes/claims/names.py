@@ -1,11 +1,14 @@
-"""Names in a cluster: RFC 1123 labels for jobs, nodes and racks of any name."""
+"""Names in a cluster: of our kinds, and RFC 1123 labels for jobs, nodes and racks of any name."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
+
+import yaml
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.placed_instance import Deployment
@@ -13,11 +16,23 @@ from metronome_opt.scenario.placed_instance import Deployment
 DEFAULT_GROUP = "metronome.x-k8s.io"
 DEFAULT_NAMESPACE = "default"
 MANAGER = "metronome-opt"
+VERSION = "v1alpha1"
+CLAIM = "STBandwidthClaim"
+CAPACITY = "STBandwidthCapacity"
+
+Manifest = dict[str, Any]
+Manifests = Mapping[str, Sequence[Manifest]]
 
 _LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
 _HASH_LENGTH = 8
+
+
+def read_shipped(name: str) -> list[Any]:
+    """Return the documents of a YAML file beside this module."""
+    text = files("metronome_opt.kubernetes.claims").joinpath(name).read_text(encoding="utf-8")
+    return list(yaml.safe_load_all(text))
 
 
 def _is_label(name: str) -> bool:
@@ -59,14 +74,7 @@ def labels(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 class Naming:
-    """Names of the objects of one export.
-
-    Parameters
-    ----------
-    deployment
-        The cluster and the tasks that are named.
-    namespace
-        Namespace of every namespaced object whose job names no other.
+    """Names of the objects of one export, in a namespace unless their job names another.
 
     Attributes
     ----------
@@ -76,14 +84,8 @@ class Naming:
         Name of each node in the cluster: its own if a Node may have it, dots and all, else its
         label. A capacity is called like its node.
     tasks
-        Label of each task, by job name and index: the name of its pod and of its claim. It is the
-        name that its pod has in the cluster where that is known and a label, else its job's label
-        and its index.
-
-    Raises
-    ------
-    InputError
-        If `namespace` is not a label.
+        Name of the pod and the claim of each task, by job name and index: the name that its pod has
+        in the cluster where that is known and a label, else its job's label and its index.
     """
 
     def __init__(self, deployment: Deployment, namespace: str) -> None:
@@ -93,10 +95,10 @@ class Naming:
         for name in (namespace, *self._namespaces.values()):
             check_namespace(name)
         self.jobs = labels(task.job for task in tasks)
-        self.nodes = {
-            name: name if _is_subdomain(name) else label
-            for name, label in labels(node.name for node in nodes).items()
-        }
+        self.nodes = labels(node.name for node in nodes)
+        for name in self.nodes:
+            if len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split("."))):
+                self.nodes[name] = name
         distant = [rack for pair in deployment.cluster.rack_cost for rack in pair]
         self.racks = labels([*distant, *(node.rack for node in nodes if node.rack is not None)])
         self.regions = labels(node.region for node in nodes if node.region is not None)
@@ -129,19 +131,8 @@ class Naming:
     ) -> dict[str, Any]:
         """Return an object of a job, or one shared by all jobs.
 
-        Parameters
-        ----------
-        version, kind, name, spec
-            Its API version, kind, name and specification.
-        job
-            The job that it belongs to.
-        namespaced
-            Whether objects of this kind have a namespace.
-        labels
-            Labels beside those of all objects; those that are None are dropped.
-        originals
-            By role (``node``, ...) the original name and the one used here; where the two differ an
-            annotation ``metronome.x-k8s.io/original-<role>`` keeps the original.
+        Labels that are None are dropped. `originals` has by role (``node``, ...) the original name
+        and the one used here; where the two differ an annotation ``original-<role>`` keeps it.
         """
         stated = {"app.kubernetes.io/managed-by": MANAGER, **(labels or {})}
         changed = {**(originals or {})}
@@ -160,7 +151,3 @@ class Naming:
             **({"annotations": annotations} if annotations else {}),
         }
         return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _is_subdomain(name: str) -> bool:
-    return len(name) <= _SUBDOMAIN_LENGTH and all(map(_LABEL.fullmatch, name.split(".")))

@@ -20,18 +20,7 @@ _SUFFIXES = {
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return the exact value of a Kubernetes quantity.
-
-    Parameters
-    ----------
-    value
-        Text such as ``50G``, ``64Gi``, ``500m``, ``1e3`` or ``.5``, or an integer.
-
-    Raises
-    ------
-    InputError
-        If it is no quantity, is negative, or more than a quantity can hold.
-    """
+    """Return the exact value of a quantity, such as ``50G``, ``64Gi``, ``500m``, ``1e3`` or 8."""
     match = None if isinstance(value, (bool, float)) else _QUANTITY.fullmatch(str(value))
     try:
         if match is None:
@@ -62,11 +51,6 @@ def quantity(mbit_per_s: int) -> str:
 
     Canonical means: an integer with the largest decimal suffix that keeps it one, so ``50000``
     Mbit/s is ``50G`` and ``12345`` is ``12345M``. A cluster stores such a quantity as it is.
-
-    Raises
-    ------
-    InputError
-        If it is negative or more than a quantity can hold.
     """
     if not 0 <= mbit_per_s * 10**6 <= _MAX_QUANTITY:
         raise InputError(

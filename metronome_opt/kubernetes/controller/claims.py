@@ -8,8 +8,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from metronome_opt.kubernetes.claims.manifests import claim_spec
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER, labels
-from metronome_opt.kubernetes.claims.schemas import CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.names import (
+    CLAIM,
+    DEFAULT_GROUP,
+    MANAGER,
+    VERSION,
+    Manifest,
+    labels,
+)
 from metronome_opt.kubernetes.controller.inject import nccl_values
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.records import Reservation
@@ -81,20 +87,16 @@ def claim_manifests(
     """Return the claims of some tasks of a job with a reservation."""
     if not tasks:
         return []
-    slot_us = 1000 * state.cluster.slot_ms
     routes = state.placement(reservation).routes
-    times = {
-        "offsetMicroseconds": slot_us * reservation.offset,
-        "stretchMicroseconds": slot_us * reservation.stretch,
-        "hyperperiodMicroseconds": slot_us * state.cluster.hyperperiod,
-        "gated": None if reservation.gated else False,
-        "trafficClass": reservation.traffic_class or None,
+    slots = {
+        "offset": reservation.offset,
+        "stretch": reservation.stretch,
+        "hyperperiod": state.cluster.hyperperiod,
     }
 
     def manifest(pod: Pod, number: int, node: str) -> Manifest:
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
         flows = routes[number].count(routes[number][0]) if routes[number] else 1
-        path = list(reservation.paths[number]) if reservation.paths else []
         return {
             "apiVersion": f"{DEFAULT_GROUP}/{VERSION}",
             "kind": CLAIM,
@@ -108,9 +110,12 @@ def claim_manifests(
                 reservation.gang,
                 number,
                 (node, routes[number]),
-                slot_us,
-                {**times, "path": path or None},
-                flows,
+                1000 * state.cluster.slot_ms,
+                slots,
+                parts=flows,
+                gated=reservation.gated,
+                traffic_class=reservation.traffic_class or None,
+                path=reservation.paths[number] if reservation.paths else (),
             ),
         }
 

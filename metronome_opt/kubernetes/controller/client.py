@@ -25,8 +25,14 @@ from metronome_opt.errors import (
     quote,
     sanitize,
 )
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, MANAGER
-from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION, Manifest
+from metronome_opt.kubernetes.claims.names import (
+    CAPACITY,
+    CLAIM,
+    DEFAULT_GROUP,
+    MANAGER,
+    VERSION,
+    Manifest,
+)
 
 try:
     import httpx2

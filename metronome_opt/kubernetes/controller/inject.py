@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, Manifest
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.reading.kinds import kind_of

@@ -11,8 +11,12 @@ from typing import Any, TypeVar
 
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE, MANAGER
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import (
+    DEFAULT_GROUP,
+    DEFAULT_NAMESPACE,
+    MANAGER,
+    Manifest,
+)
 from metronome_opt.kubernetes.controller.claims import (
     OURS,
     Assignment,

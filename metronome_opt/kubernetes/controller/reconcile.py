@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.errors import InputError, MetronomeError, RemoteError
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import Manifest
 from metronome_opt.kubernetes.controller.claims import (
     Assignment,
     claim_manifests,

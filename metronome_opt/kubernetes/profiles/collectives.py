@@ -40,18 +40,7 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
 
     Cycles are the steps that a trace marks, with borders moved into the longest silence; without
     marks, they are found like cycles of samples. A collective begins when the last rank enters it.
-
-    Parameters
-    ----------
-    traces
-        Traces of ranks, of the same steps.
-    rate_mbps
-        Rate of bursts if a trace holds no bytes; rates are None without it.
-
-    Raises
-    ------
-    InputError
-        If ranks entered different numbers of collectives, or nothing is sent.
+    If a trace holds no bytes rates are `rate_mbps`, None without it.
     """
     table, steps, skew_ms = _together(traces)
     try:
@@ -92,7 +81,7 @@ def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
             "in the same ones of the same steps, or one rank"
         )
     stack = np.array(
-        [sorted(trace.collectives, key=lambda each: each[:2]) for trace in traces],
+        [sorted(trace.collectives, key=lambda entered: entered[:2]) for trace in traces],
         dtype=np.float64,
     )
     zero = stack[:, :, 0].min()
@@ -194,7 +183,7 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
     if alike.mean() < _MIN_REGULAR:
         raise NoPeriodError(f"not periodic: {len(lengths)} steps of {_from_to(lengths)} ms")
     at = np.searchsorted(table[:, 0], borders - _ROUNDED)
-    parts = [table[at[each] : at[each + 1]] for each in np.flatnonzero(alike)]
+    parts = [table[at[cycle] : at[cycle + 1]] for cycle in np.flatnonzero(alike)]
     if len({len(part) for part in parts}) > 1:
         parts = [_joined(part[np.newaxis], usual)[0] if len(part) else part for part in parts]
     counts = np.array([len(part) for part in parts])
@@ -211,19 +200,15 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
     if not len(kept):
         raise InputError("nothing is sent: collectives are empty, or of one rank alone")
     owner = np.maximum(0, np.searchsorted(kept, np.arange(len(mean)), side="right") - 1)
-    inside = [cube[:, owner == each] for each in range(len(kept))]
-    sent = [8e-3 * its[:, :, 3].sum(axis=1) for its in inside]
-    kinds = np.array([_alike(its[:, :, 4:].reshape(-1, 2)) for its in inside])
-    messages = np.array([its[:, :, 2].sum(axis=1).mean() for its in inside])
+    bursts = [cube[:, owner == number] for number in range(len(kept))]
+    sent = [8e-3 * burst[:, :, 3].sum(axis=1) for burst in bursts]
+    rows = [burst[:, :, 4:].reshape(-1, 2) for burst in bursts]
+    kinds = np.array([np.where((row == row[0]).all(axis=0), row[0], math.nan) for row in rows])
+    messages = np.array([burst[:, :, 2].sum(axis=1).mean() for burst in bursts])
     starts = cube[:, kept, 0] - cube[:, kept[:1], 0]
     chosen = lengths[alike][counts == count]
-    rows = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
-    return rows, messages, kinds
-
-
-def _alike(rows: Floats) -> Floats:
-    """Return the columns in which all rows are equal, NaN elsewhere."""
-    return np.where((rows == rows[0]).all(axis=0), rows[0], math.nan)
+    cycles = np.hstack([chosen[:, np.newaxis], starts, taken[:, kept], np.array(sent).T])
+    return cycles, messages, kinds
 
 
 def _joined(cube: Floats, usual: float) -> Floats:
@@ -233,8 +218,7 @@ def _joined(cube: Floats, usual: float) -> Floats:
     first = np.append(0, 1 + np.flatnonzero(silences >= _GAP * usual))
     last = np.append(first[1:], cube.shape[1]) - 1
     sizes = np.add.reduceat(cube[:, :, 2:4], first, axis=1)
-    lowest, highest = (
-        each.reduceat(cube[:, :, 4:], first, axis=1) for each in (np.minimum, np.maximum)
-    )
+    lowest = np.minimum.reduceat(cube[:, :, 4:], first, axis=1)
+    highest = np.maximum.reduceat(cube[:, :, 4:], first, axis=1)
     kinds = np.where(lowest == highest, lowest, math.nan)
     return np.concatenate([cube[:, first, :1], ends[:, last, np.newaxis], sizes, kinds], axis=2)

@@ -6,19 +6,23 @@ of training jobs.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 from scipy.special import stdtrit
 
-from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.profiles.recorded import RecordedBurst
+from metronome_opt.errors import InputError, error_context
+from metronome_opt.files.records import explain
 
 Floats = NDArray[np.float64]
+_Number = Annotated[float, Field(ge=0, lt=1e18, allow_inf_nan=False, strict=True)]
 
 MIN_CYCLES = 4
 MAX_SPREAD = 0.25  # of the period: deviation of the length of a cycle
@@ -30,39 +34,18 @@ _CENT = 100  # printed parts of a millisecond
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Measured traffic of a job. True values are within errors in about 95 % of cases.
+    """Measured traffic of a job. True values are within errors in about 95 % of cases."""
 
-    Attributes
-    ----------
-    traffic
-        Period and bursts in the format of job files; the first burst begins at 0. None if no period
-        was found.
-    period_error_ms, burst_error_ms, rate_error
-        Errors of the period, of starts and lengths of bursts, and of rates as a share of them.
-    cycles, cycle_ms
-        Number of cycles, and the lengths of the shortest and the longest.
-    jitter
-        Standard deviation of computing times as a share of them; None if it is not known.
-    message_bytes
-        Size of all collectives of a period, by a trace; None if it is not known. The traffic of a
-        worker follows from rates.
-    skew_ms
-        Longest time from the first rank to the last that entered a collective; None for one rank.
-        Bursts begin with the last rank.
-    reason
-        The reason why there is no period; None if there is one.
-    """
-
-    traffic: dict[str, Any] | None = None
+    traffic: dict[str, Any] | None = None  # as in job files; the first burst begins at 0
     period_error_ms: float = 0.0
-    burst_error_ms: float = 0.0
-    rate_error: float | None = 0.0
+    burst_error_ms: float = 0.0  # of starts and lengths
+    rate_error: float | None = 0.0  # as a share of rates
     cycles: int = 0
-    cycle_ms: tuple[float, float] | None = None
-    jitter: float | None = None
-    message_bytes: float | None = None
-    skew_ms: float | None = None
-    reason: str | None = None
+    cycle_ms: tuple[float, float] | None = None  # the shortest and the longest
+    jitter: float | None = None  # standard deviation of computing times as a share of them
+    message_bytes: float | None = None  # of all collectives of a period, by a trace
+    skew_ms: float | None = None  # at most, between ranks that enter a collective
+    reason: str | None = None  # why there is no period
 
 
 class NoPeriodError(Exception):
@@ -104,25 +87,79 @@ def jitter_of(table: Floats) -> float | None:
     """Return the standard deviation of computing times of cycles, as a share of them."""
     lengths, (starts, bursts, _) = table[:, :1], np.split(table[:, 1:], 3, axis=1)
     computed = np.hstack([starts[:, 1:], lengths]) - starts - bursts
-    mean, deviation = (
-        float(np.linalg.norm(each))
-        for each in (computed.mean(axis=0), computed.std(axis=0, ddof=1))
-    )
+    mean = float(np.linalg.norm(computed.mean(axis=0)))
+    deviation = float(np.linalg.norm(computed.std(axis=0, ddof=1)))
     return round(min(1.0, deviation / mean), 4) if mean else None
 
 
 # ------------------------------------------------------------------ records of gates
 
 
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text file."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8") from None
+
+
+class RecordedBurst(BaseModel):
+    """A line of the record of a gate; times in ms, but ``at`` in seconds since the epoch.
+
+    ``iteration_ms`` is the time since the iteration before began, in its first burst only.
+    """
+
+    at: _Number
+    burst_ms: _Number
+    phase: Annotated[int, Field(ge=0)] = 0
+    waited_ms: _Number = 0.0
+    iteration_ms: _Number | None = None
+    sent_bytes: _Number | None = None
+    job: str = ""
+    task: int | None = None
+
+
+def read_record(path: str | Path) -> list[RecordedBurst]:
+    """Read the record of one task of one job, in which bursts do not overlap.
+
+    A line that was cut off when the job was killed is omitted.
+    """
+    bursts: list[RecordedBurst] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.endswith("}"):
+            with error_context(f"{path}: line {number}"):
+                bursts.append(_parse(line, bursts[-1] if bursts else None))
+    if not bursts:
+        raise InputError(f"{path}: holds no bursts of a gate")
+    return bursts
+
+
+def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
+    try:
+        burst = RecordedBurst.model_validate(json.loads(line))
+    except ValidationError as error:
+        raise InputError(explain(error)) from None
+    except (ValueError, RecursionError):
+        raise InputError("is not JSON") from None
+    if before and (burst.job, burst.task) != (before.job, before.task):
+        raise InputError(
+            f"is of task {burst.task} of job {burst.job}, those before of task {before.task} of "
+            f"job {before.job}; give one task in each file"
+        )
+    if before and burst.at < before.at + before.burst_ms / 1000:
+        raise InputError(
+            f"at: {burst.at!r}: before the end of the burst before; the clock was set, or two "
+            "programs wrote here"
+        )
+    return burst
+
+
 def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
-    """Return the mean iteration of a record, without waits for slots.
+    """Return the mean iteration of a record with bytes of bursts, without waits for windows.
 
     Iterations that are much longer than the median, such as those with a checkpoint, are omitted.
-
-    Raises
-    ------
-    InputError
-        If the record does not hold the bytes of bursts.
     """
     silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
     if silent is not None:

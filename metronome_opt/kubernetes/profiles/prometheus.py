@@ -6,6 +6,7 @@ Needs the extra `cluster`.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import numpy as np
@@ -36,17 +37,8 @@ class PrometheusError(RemoteError):
 class Prometheus:
     """A Prometheus server, or another one with its query language over HTTP.
 
-    Parameters
-    ----------
-    url
-        Address, ``http://HOST:PORT`` and perhaps a path; ``USER:PASSWORD@`` is never shown.
-    timeout_s
-        Limit on a whole exchange, seconds.
-
-    Raises
-    ------
-    InputError
-        If `url` is no address.
+    The address is ``http://HOST:PORT`` and perhaps a path; ``USER:PASSWORD@`` is never shown. The
+    timeout limits a whole exchange.
     """
 
     def __init__(self, url: str, *, timeout_s: float = 5.0) -> None:
@@ -58,11 +50,6 @@ class Prometheus:
         """Return the raw samples of the counters of all gates, both ends included.
 
         A range query would move samples to its own steps, and repeat them where some are missing.
-
-        Raises
-        ------
-        PrometheusError
-            If there is no usable answer.
         """
         begin, end = round(begin_s * 1000), round(end_s * 1000)
         form = {
@@ -107,19 +94,16 @@ class Prometheus:
     def _counters(
         self, response: httpx2.Response, body: bytes, begin_s: float
     ) -> list[GateCounter]:
-        """Return the counters of an answer since some time.
-
-        Errors, redirects, partial answers and answers of another shape are refused, and so are
-        series that are there twice or go back in time.
-        """
+        """Return the counters of a complete answer, since some time."""
         status = response.status_code
         try:
             answer = _Answer.model_validate_json(body)
         except ValidationError as error:
             fault = f"not an answer of Prometheus ({_short(explain(error))})"
-            raise self._refusal(
-                f"status {status}, {_refusal_of(body) or fault}; is the address right?"
-            ) from None
+            with suppress(ValidationError):
+                refusal = _Refusal.model_validate_json(body)
+                fault = _short(f"{refusal.errorType}: {refusal.error}")
+            raise self._refusal(f"status {status}, {fault}; is the address right?") from None
         if status != 200:
             raise self._refusal(f"status {status}; is the address right?")
         if answer.warnings:
@@ -162,15 +146,6 @@ def _without_credentials(url: httpx2.URL) -> str:
 
 def _short(text: str) -> str:
     return errors.sanitize(text, _MAX_SHOWN)
-
-
-def _refusal_of(body: bytes) -> str | None:
-    """Return the error that Prometheus answered, if it did."""
-    try:
-        refusal = _Refusal.model_validate_json(body)
-    except ValidationError:
-        return None
-    return _short(f"{refusal.errorType}: {refusal.error}")
 
 
 # ------------------------------------------------------------------ shape of an answer

@@ -7,11 +7,16 @@ times a period.
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 from scipy.signal import correlate, find_peaks
 
+from metronome_opt.errors import InputError, quote
 from metronome_opt.kubernetes.profiles.profile import (
     MAX_SPREAD,
     MIN_CYCLES,
@@ -20,6 +25,7 @@ from metronome_opt.kubernetes.profiles.profile import (
     NoPeriodError,
     Profile,
     mean_profile,
+    read_lines,
 )
 
 _Burst = tuple[float, float, float]  # start, length, volume
@@ -35,18 +41,34 @@ _QUIET = 0.25  # threshold between the lowest and the highest rate, below which 
 _BLUR = 0.25  # of a sample: least error of edges of bursts
 
 
+def read_samples(path: str | Path) -> Floats:
+    """Return times in seconds and rates, shape (2, n), of a CSV file with a line of headings.
+
+    Times ascend; an empty cell is a missing rate, NaN.
+    """
+    rows: list[tuple[float, float]] = []
+    before = -math.inf
+    for number, row in islice(enumerate(csv.reader(read_lines(path)), start=1), 1, None):
+        try:
+            time_s, rate = (float(cell.strip() or "nan") for cell in row)
+        except ValueError:
+            time_s, rate = math.nan, math.nan
+        if not before < time_s < math.inf or not (math.isnan(rate) or 0 <= rate < math.inf):
+            raise InputError(
+                f"{path}: line {number}: {quote(','.join(row))}: must be a time in seconds, after "
+                "the one before, and a number that is not negative, with a comma between them"
+            )
+        rows.append((time_s, rate))
+        before = time_s
+    return np.array(rows, dtype=np.float64).reshape(-1, 2).T
+
+
 def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
     """Find the period of a job and its bursts, or say why there is none.
 
-    Bursts of different rates without a pause between them are one burst of their volume.
-
-    Parameters
-    ----------
-    times_s
-        Times of samples in seconds, ascending, shape (n,).
-    rates_mbps
-        Mean rates since the sample before in Mbit/s, NaN where nothing was measured, shape (n,).
-        Rates at single moments do not serve, since traffic between two of them is lost.
+    Bursts of different rates without a pause between them are one burst of their volume. Rates are
+    means since the sample before, NaN where nothing was measured; rates at single moments do not
+    serve, since traffic between two of them is lost. Times ascend; both have shape (n,).
     """
     try:
         step_ms, rates = _even(times_s, rates_mbps)

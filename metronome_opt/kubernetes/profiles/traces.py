@@ -87,14 +87,7 @@ def holds_trace(path: Path) -> bool:
 
 
 def read_traces(path: Path) -> list[Trace]:
-    """Read the trace of a rank, or of several.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is damaged, unpacks to more than `MAX_BYTES`, or has no
-        collectives or none with times.
-    """
+    """Read the trace of a rank, or of several, with times of collectives."""
     with error_context(path):
         try:
             with path.open("rb") as stream:
@@ -140,18 +133,16 @@ def _unpacked(stream: Any, packed: bool) -> bytearray:
 
 def _read(raw: bytearray) -> list[Trace]:
     """Return the traces in an unpacked file."""
-    head, reader = bytes(raw[:_HEAD]), _Reader()
-    if head.lstrip(_BLANK)[:1] in {b"{", b"["}:
-        text = raw.decode("latin-1")
-        raw.clear()
-        world = _WORLD.search(text)
-        reader.world = int(world[1]) if world else None
-        _take_values(text, reader)
-    else:
+    if bytes(raw[:_HEAD]).lstrip(_BLANK)[:1] not in {b"{", b"["}:
         raise InputError(
-            f"begins with {quote(head[:20].decode('latin-1'))}: not JSON; "
+            f"begins with {quote(raw[:20].decode('latin-1'))}: not JSON; "
             "give a trace of Kineto, Chakra or an Inspector"
         )
+    text = raw.decode("latin-1")
+    raw.clear()
+    world = _WORLD.search(text)
+    reader = _Reader(int(world[1]) if world else None)
+    _take_values(text, reader)
     return reader.traces()
 
 
@@ -188,8 +179,8 @@ def _take_values(text: str, reader: _Reader) -> None:
 class _Reader:
     """Collects the entries of any format; unknown entries are skipped."""
 
-    def __init__(self) -> None:
-        self.world: int | None = None
+    def __init__(self, world: int | None) -> None:
+        self._world = world  # number of ranks
         self._ranks: dict[str, Trace] = {}
         self._untimed: dict[str, list[tuple[int, float]]] = {}  # index, when it was over at last
         self._members: dict[str, Any] = {}  # rank in a communicator of a process
@@ -244,11 +235,10 @@ class _Reader:
         if event["ph"] != "X":
             return
         name, kind = str(event.get("name")), str(event.get("cat")).lower()
-        args = event.get("args")
-        args = args if isinstance(args, dict) else {}
+        args = _mapping(event.get("args"))
         if kind == "kernel" and _LIBRARY.search(name):
             start, end = _span(event)
-            kernel = Collective(start, end - start, *(_size(args, name, self.world) or ()))
+            kernel = Collective(start, end - start, *(_size(args, name, self._world) or ()))
             self._kernels.append((str(args.get("correlation")), kernel))
         elif "gpu" in kind:
             return
@@ -258,7 +248,7 @@ class _Reader:
             launch = str(event.get("tid")), _number(event, "ts")
             self._launches[str(args["correlation"])] = launch
         elif "comms" in name or _LIBRARY.search(name):
-            called = _size(args, name, self.world) or _shaped(args, name, self.world)
+            called = _size(args, name, self._world) or _shaped(args, name, self._world)
             if called is not None:
                 self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
 
@@ -275,18 +265,16 @@ class _Reader:
 
         Nodes on the CPU only launch the nodes that send.
         """
-        name, attrs, kind = str(node["name"]), node.get("attrs"), node.get("type")
+        name, kind = str(node["name"]), node.get("type")
         kind = kind if isinstance(kind, int) else None
-        pairs = attrs if isinstance(attrs, list) else []
-        attributes = {
-            str(each.get("name")): each.get("value") for each in pairs if isinstance(each, dict)
-        }
+        pairs = _mappings(node.get("attrs"))
+        attributes = {str(pair.get("name")): pair.get("value") for pair in pairs}
         if name.startswith("ProfilerStep"):
             self._plain_steps += 1
             if node.get("ts"):
                 self._rank().steps.append(_span(node))
         elif name == "record_param_comms" if kind is None else kind in _SENDING:
-            size = _size(attributes, _SENDING.get(kind or 0, name), self.world)
+            size = _size(attributes, _SENDING.get(kind or 0, name), self._world)
             if node.get("ts") and not attributes.get("is_cpu_op"):
                 start, end = _span(node)
                 self._rank().collectives.append(Collective(start, end - start, *(size or ())))
@@ -300,12 +288,8 @@ class _Reader:
             performed = line.get(f"{kind}_perf")
             if performed is None:
                 continue
-            header, metadata = (self._context.get(key) for key in ("header", "metadata"))
-            if not (
-                isinstance(performed, dict)
-                and isinstance(header, dict)
-                and isinstance(metadata, dict)
-            ):
+            header, metadata = (_mapping(self._context.get(key)) for key in ("header", "metadata"))
+            if not (_mapping(performed) and header and metadata):
                 raise InputError(f"{kind}_perf: must be a mapping, with a header and metadata")
             process = f"{metadata.get('hostname')} {metadata.get('pid')}"
             member = self._members.setdefault(f"{process} {header.get('id')}", header.get("rank"))
@@ -326,14 +310,18 @@ class _Reader:
 
 def _traced(events: Any, kind: str) -> float | None:
     """Return the start of a collective by the trace of its events, None without one."""
-    if not isinstance(events, dict):
-        return None
-    kernels = events.get("kernel_events")
-    kernels = kernels if isinstance(kernels, list) else []
-    kernels = [each for each in kernels if isinstance(each, dict)]
-    begins = [_number(each, "kernel_start_ts") for each in kernels if each.get("kernel_start_ts")]
-    asked = events.get(f"{kind}_start_ts")
-    return min(begins) if begins else _number(events, f"{kind}_start_ts") if asked else None
+    events, asked = _mapping(events), f"{kind}_start_ts"
+    begun = [of for of in _mappings(events.get("kernel_events")) if of.get("kernel_start_ts")]
+    begins = [_number(kernel, "kernel_start_ts") for kernel in begun]
+    return min(begins) if begins else _number(events, asked) if events.get(asked) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(values: Any) -> list[Mapping[str, Any]]:
+    return list(map(_mapping, values)) if isinstance(values, list) else []
 
 
 def _number(values: Mapping[str, Any], key: str) -> float:
@@ -363,11 +351,11 @@ def _sized(message: float, name: str, ranks: Any) -> _Size:
     letters = _letters(name)
     count = None if ranks is None else max(1.0, _number({"ranks": ranks}, "ranks"))
     passed = 1.0 if count is None else 1 - 1 / count
-    kind = next((number for number, each in enumerate(KINDS) if each in letters), None)
+    kind = next((number for number, word in enumerate(KINDS) if word in letters), None)
     sent = message
     if "allreduce" in letters and count is not None:
         sent = 2 * passed * message
-    elif any(each in letters for each in ("allgather", "reducescatter", "alltoall")):
+    elif any(word in letters for word in ("allgather", "reducescatter", "alltoall")):
         sent = passed * message
     elif "recv" in letters and "send" not in letters:
         sent = 0.0

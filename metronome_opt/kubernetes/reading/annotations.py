@@ -6,46 +6,36 @@ import math
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any
+
+from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, sanitize
 from metronome_opt.files.documents import parse_yaml
+from metronome_opt.files.records import explain
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.fields import Field
 from metronome_opt.kubernetes.reading.kinds import TRAFFIC_SOURCES
 from metronome_opt.scenario.cluster import ANY_COST
-from metronome_opt.scenario.collectives import Kind
+from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import FASTEST
 
 _MAX_US = 10**12  # eleven days, as far as a scenario goes
 _SHARE = re.compile(r"0(\.[0-9]{1,18})?|1(\.0{1,18})?")
 _MAX_TEXT = 63  # characters of a name of an annotation
-_NUMBERS = {  # with their minima
-    "batch": 1,
-    "priority": 0,
-    "max-stretch-ms": 0,
-    "iterations": 1,
-    "most-racks": 1,
-    "tasks": 1,
-    "move-cost": 0,
-    "traffic-class": 0,
-    "max-network-cost": 0,
+_NUMBERS = {  # with their ranges
+    **dict.fromkeys(("batch", "iterations", "most-racks", "tasks"), (1, 10**18)),
+    **dict.fromkeys(("priority", "max-stretch-ms", "move-cost"), (0, 10**18)),
+    "traffic-class": (0, 7),
+    "max-network-cost": (0, ANY_COST),
 }
-_LARGEST = {"traffic-class": 7, "max-network-cost": ANY_COST}
+_OF_JOB = ("priority", "iterations", "max-network-cost")  # in all that makes jobs
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 
 
 class Annotations:
-    """Annotations of one object with the prefix of this package.
-
-    Parameters
-    ----------
-    where
-        The object, for messages.
-    stated
-        All annotations of the object.
-    """
+    """Annotations of the object `where` with the prefix of this package, of all its annotations."""
 
     def __init__(self, where: str, stated: Mapping[str, str]) -> None:
         self._where = f"{where}: annotation {DEFAULT_GROUP}/"
@@ -65,12 +55,11 @@ class Annotations:
 
     def number(self, name: str) -> int | None:
         """Return a whole number; None if it is missing."""
-        limits = {"maximum": _LARGEST[name]} if name in _LARGEST else {}
-        return self[name].integer(_NUMBERS[name], **limits) if self[name] else None
+        minimum, maximum = _NUMBERS[name]
+        return self[name].integer(minimum, maximum=maximum) if self[name] else None
 
-    def share(self, name: str) -> float | None:
-        """Return a share of 1; None if it is missing."""
-        field = self[name]
+    def _jitter(self) -> float | None:
+        field = self["jitter"]
         if field and _SHARE.fullmatch(field.value) is None:
             field.fail("must be a number from 0 to 1, such as 0.03")
         return float(field.value) if field else None
@@ -89,16 +78,14 @@ class Annotations:
                 self[name].fail(f"unknown annotation ({known})")
         for name in _NUMBERS:
             self.number(name)
-        self.share("jitter")
+        self._jitter()
 
     def job_fields(self) -> dict[str, Any]:
         """Return the optional fields of a job that are stated."""
         fields = {
             "allreduce": self["allreduce"].text("") or None,
-            "priority": self.number("priority"),
-            "iterations": self.number("iterations"),
-            "jitter": self.share("jitter"),
-            "max_network_cost": self.number("max-network-cost"),
+            "jitter": self._jitter(),
+            **{name.replace("-", "_"): self.number(name) for name in _OF_JOB},
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -134,42 +121,30 @@ def merge(*stated: Mapping[str, str]) -> dict[str, str]:
 
 def read_pattern(traffic: Field) -> dict[str, Any]:
     """Return ``spec.traffic`` of a claim for a scenario; rates are rounded up to Mbit/s."""
-    period = (traffic / "periodMicroseconds").integer(1, maximum=_MAX_US)
     phases = []
-    end = 0
     for phase in (traffic / "phases").items():
-        start, length = phase / "startMicroseconds", phase / "lengthMicroseconds"
-        start_us = start.integer(0, maximum=_MAX_US)
-        length_us = length.integer(1, maximum=_MAX_US)
         rate = (phase / "rate").quantity()
-        if not rate:
-            (phase / "rate").fail("must be above 0; remove a burst that sends nothing")
         if not 1 <= rate / 10**6 <= FASTEST:
             (phase / "rate").fail(
                 f"no node sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
             )
-        if start_us < end:
-            start.fail(f"must be at least {end}, where the burst before it ends")
-        end = start_us + length_us
-        if end > period:
-            length.fail(f"the burst ends at {end}, after the period of {period}")
-        burst: dict[str, Any] = {
-            "start_ms": _milliseconds(start_us),
-            "length_ms": _milliseconds(length_us),
+        burst = {
+            "start_ms": _milliseconds(phase / "startMicroseconds", 0),
+            "length_ms": _milliseconds(phase / "lengthMicroseconds", 1),
             "rate_mbps": math.ceil(rate / 10**6),
         }
-        collective = phase / "collective"
-        if collective:
-            if collective.text() not in get_args(Kind):
-                collective.fail(f"must be one of {', '.join(get_args(Kind))}")
-            burst |= {"collective": collective.text(), "bytes": (phase / "bytes").integer(1)}
-        phases.append(burst)
-    if not phases:
-        (traffic / "phases").fail("missing; a pattern has at least one burst")
-    return {"period_ms": _milliseconds(period), "phases": phases}
+        known = {name: (phase / name).value for name in ("collective", "bytes")}
+        phases.append(burst | {name: value for name, value in known.items() if value is not None})
+    document = {"period_ms": _milliseconds(traffic / "periodMicroseconds", 1), "phases": phases}
+    try:
+        Traffic.model_validate(document)
+    except ValidationError as error:
+        raise InputError(f"{traffic.position}: {explain(error, Traffic)}") from None
+    return document
 
 
-def _milliseconds(microseconds: int) -> int | float:
-    """Return a time in ms, as a decimal that reads back exactly."""
+def _milliseconds(field: Field, minimum: int) -> int | float:
+    """Return microseconds as ms, as a decimal that reads back exactly."""
+    microseconds = field.integer(minimum, maximum=_MAX_US)
     whole, rest = divmod(microseconds, 1000)
     return microseconds / 1000 if rest else whole

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -16,7 +15,8 @@ from metronome_opt.kubernetes.reading.tree import Way, Wiring
 from metronome_opt.scenario.cluster import MAX_NODES
 
 _SLURM = re.compile(r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
-_READ = {"switchname", "blockname", "nodes", "switches", "level"}
+_LISTS = {"nodes": "node", "switches": "switch"}  # kinds by the names of their lists
+_READ = {"switchname", "blockname", "level", *_LISTS}
 _PASSED = {"linkspeed", "blocksizes", "blocksize", "blockindex"}
 _PART = re.compile(r"(?:[^\s,\[\]]|\[[0-9,-]+\])+")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -26,13 +26,7 @@ _COLUMNS = (("ip", "host", "hostname", "node"), ("asw", "leaf"), ("psw", "spine"
 
 
 def read_fabric(path: Path) -> dict[str, Way] | None:
-    """Return the ways up of a text file's nodes; None if it is no fabric but manifests.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or is not what it seems to be.
-    """
+    """Return the ways up of a text file's nodes; None if it is no fabric but manifests."""
     suffix = path.suffix.lower()
     if suffix in {".yaml", ".yml", ".json"} or not path.is_file():
         return None
@@ -47,7 +41,7 @@ def read_fabric(path: Path) -> dict[str, Way] | None:
 
 
 def _read_table(text: str) -> dict[str, Way]:
-    rows = csv.reader(io.StringIO(text), strict=True)
+    rows = csv.reader(text.splitlines(), strict=True)
     ways: dict[str, Way] = {}
     try:
         header = [name.strip().lower() for name in next(rows, [])]
@@ -104,13 +98,14 @@ def _read_slurm(text: str) -> dict[str, Way]:
             continue
         if "level" in words and "switches" in words:
             words.pop("nodes", None)  # scontrol lists those of the switches below once more
-        lists = {name: words[name] for name in ("nodes", "switches") if name in words}
+        lists = {kind: words[name] for name, kind in _LISTS.items() if name in words}
         if above is None or not lists:
             missing = "Nodes or Switches" if above else "SwitchName"
             raise InputError(f"{where}: {missing}: missing, got {quote(line)}")
         if first.setdefault(above, where) != where:
             raise InputError(f"{where}: {quote(above)} is also {first[above]}; join the two")
-        wiring.add(where, above, **{name: expand(names, where) for name, names in lists.items()})
+        for kind, names in lists.items():
+            wiring.add(where, above, kind, expand(names, where))
     return wiring.ways()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,11 +31,14 @@ class Field:
 
     def __truediv__(self, name: str) -> Field:
         """Return a field of this mapping; an empty one if it is missing."""
-        return Field(self._mapping().get(name), self.where, (*self.path, name))
+        return self._inner((name,))
 
     def at(self, path: str) -> Field:
         """Return the field at a path of names with dots between them."""
-        names, value = path.split("."), self.value
+        return self._inner(path.split("."))
+
+    def _inner(self, names: Sequence[str]) -> Field:
+        value = self.value
         for depth, name in enumerate(names):  # no fields in between: pods are many
             if value is None:
                 break
@@ -92,21 +96,16 @@ class Field:
         """Return the elements of a list; none if it is missing."""
         if self and not isinstance(self.value, list):
             self.fail("must be a list")
-        return [
-            Field(value, self.where, (*self.path, index))
-            for index, value in enumerate(self.value or ())
-        ]
+        values = enumerate(self.value or ())
+        return [Field(value, self.where, (*self.path, index)) for index, value in values]
 
     def texts(self) -> Mapping[str, str]:
         """Return a mapping of text to text, as labels and annotations are."""
-        for name, value in self._mapping().items():
-            if not isinstance(value, str):
-                (self / name).fail("must be text; put it in quotes")
-        return self._mapping()
-
-    def _mapping(self) -> Mapping[str, Any]:
         if self and not isinstance(self.value, dict):
             self.fail("must be a mapping")
+        for name, value in (self.value or {}).items():
+            if not isinstance(value, str):
+                (self / name).fail("must be text; put it in quotes")
         return self.value or {}
 
 
@@ -148,19 +147,32 @@ class KubernetesObject(Field):
         return None
 
 
+class UnsuitableError(Exception):
+    """An object that is no job of a scenario; the text is the reason."""
+
+
 class Faults:
-    """Faults of several objects, which are refused together."""
+    """Faults of several objects, which are refused together, and objects that are dropped.
+
+    Attributes
+    ----------
+    dropped
+        Titles of objects, by reason.
+    """
 
     def __init__(self) -> None:
+        self.dropped: dict[str, list[str]] = defaultdict(list)
         self._lines: list[str] = []
 
     @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Keep the fault of an object."""
+    def collect(self, title: str = "") -> Iterator[None]:
+        """Keep the fault of an object, or the reason why it is dropped."""
         try:
             yield
         except InputError as error:
             self._lines += error.lines
+        except UnsuitableError as reason:
+            self.dropped[str(reason)].append(title)
 
     def refuse(self) -> None:
         """Raise an `InputError` of all faults, if there are any."""

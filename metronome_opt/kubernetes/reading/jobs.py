@@ -5,33 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.claims.schemas import CLAIM
+from metronome_opt.kubernetes.claims.names import CLAIM, DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
-from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, PodTemplate, kind_of
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
+from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, kind_of
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
-Dropped = dict[str, list[str]]
-"""Titles of the objects that are dropped, by reason."""
-
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _OF_CONTROLLER = {f"{DEFAULT_GROUP}/{name}" for name in ("node", "task", "claim", "slots")}
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # that a Job appends to the names of its pods
-
-
-class UnsuitableError(Exception):
-    """A workload that is no job of a scenario; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -71,45 +63,28 @@ class ImportedJob:
 
 
 def read_jobs(
-    objects: Objects, pods: Sequence[Pod], slot_ms: int, dropped: Dropped
+    objects: Objects, pods: Sequence[Pod], slot_ms: int, faults: Faults
 ) -> list[ImportedJob]:
     """Return the jobs whose traffic is known: of workloads, and of claims without workload.
 
-    Parameters
-    ----------
-    objects, pods
-        The objects of the cluster, and its pods that have not ended.
-    slot_ms
-        Length of a slot.
-    dropped
-        Takes the titles of workloads that become no job.
-
-    Raises
-    ------
-    InputError
-        If objects cannot be used.
+    `pods` have not ended. `faults` takes what becomes no job; what cannot be used is refused.
     """
-    faults = Faults()
-    candidates = _read_workloads(objects, _PodsByName(pods), dropped, faults)
-    candidates = _in_gangs(objects, candidates, pods, dropped)
+    candidates = _in_gangs(objects, _read_workloads(objects, pods, faults), pods, faults)
     owner: dict[tuple[str, str], ImportedJob] = {}
     for job in candidates:
         for name in (*job.expected, *job.pods):
             owner.setdefault((job.source.namespace, name), job)
     unowned: list[ClaimInForce] = []
-    for claim in _read_claims(objects.of(CLAIM)):
+    for claim in filter(None, map(_read_claim, objects.of(CLAIM))):
         namespace, name = claim.source.key
         job_of = owner.get((namespace, name), owner.get((namespace, _without_suffix(name))))
         (unowned if job_of is None else job_of.claims).append(claim)
     tolerated = _tolerated_costs(objects.of(APP_GROUP))
     jobs = []
     for job in (*candidates, *_claimed_jobs(unowned)):
-        try:
-            with faults.collect():
-                _fill(job, slot_ms, tolerated)
-                jobs.append(job)
-        except UnsuitableError as reason:
-            dropped[str(reason)].append(job.source.title)
+        with faults.collect(job.source.title):
+            job.entry = _entry_of(job, slot_ms, tolerated)
+            jobs.append(job)
     faults.refuse()
     return _rename(jobs)
 
@@ -117,61 +92,33 @@ def read_jobs(
 # ------------------------------------------------------------------ workloads and their pods
 
 
-class _PodsByName:
-    """Pods that no job has taken yet, running ones before waiting ones."""
-
-    def __init__(self, pods: Iterable[Pod]) -> None:
-        self._untaken: dict[tuple[str, str], list[Pod]] = defaultdict(list)
-        for pod in sorted(pods, key=lambda pod: (pod.node is None, pod.name)):
-            for name in {pod.name, _without_suffix(pod.name)}:
-                self._untaken[pod.namespace, name].append(pod)
-
-    def take(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod called `name`, else the next one with this name and a suffix."""
-        untaken = self._untaken.get((namespace, name), [])
-        pod = min(untaken, key=lambda pod: pod.name != name, default=None)
-        if pod is not None:
-            untaken.remove(pod)
-        return pod
-
-
 def _without_suffix(name: str) -> str:
     return _SUFFIX.sub("", name)
 
 
-def _read_workloads(
-    objects: Objects, pods: _PodsByName, dropped: Dropped, faults: Faults
-) -> list[ImportedJob]:
+def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> list[ImportedJob]:
     """Return the workloads that no other one makes."""
+    untaken: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for pod in sorted(pods, key=lambda pod: (pod.node is None, pod.name)):  # running ones first
+        for name in {pod.name, _without_suffix(pod.name)}:
+            untaken[pod.namespace, name].append(pod)
     jobs: list[ImportedJob] = []
     workloads = list(objects.workloads())
     known = {(workload.kind, *workload.key) for workload in workloads}
     for workload in workloads:
         owner = workload.owner
-        if owner is not None and (owner[0], workload.namespace, owner[1]) in known:
-            continue
-        try:
-            with faults.collect():
-                templates = list(kind_of(workload).pods(workload))
-                jobs.append(_read_workload(workload, templates, pods))
-        except UnsuitableError as reason:
-            dropped[str(reason)].append(workload.title)
+        if owner is None or (owner[0], workload.namespace, owner[1]) not in known:
+            with faults.collect(workload.title):
+                jobs.append(_read_workload(workload, untaken))
     return jobs
 
 
 def _read_workload(
-    workload: KubernetesObject,
-    templates: Iterable[PodTemplate],
-    pods: _PodsByName,
+    workload: KubernetesObject, untaken: Mapping[tuple[str, str], list[Pod]]
 ) -> ImportedJob:
-    """Read a workload.
-
-    Raises
-    ------
-    UnsuitableError
-        If it is done, holds no GPUs, or its pods hold different numbers of them.
-    """
+    """Read a workload that is not done, and whose pods hold equal numbers of GPUs."""
     kind = kind_of(workload)
+    templates = list(kind.pods(workload))
     states = [workload.at(path).value for path in kind.phases] + [
         (condition / "type").value
         for condition in workload.at("status.conditions").items()
@@ -187,67 +134,73 @@ def _read_workload(
     if len({template.needs.gpus for template in holding}) > 1:
         different = ", ".join(f"{template.title} {template.needs.gpus}" for template in holding)
         raise UnsuitableError(f"with different numbers of GPUs ({different})")
-    stated = [of.template.at("metadata.annotations").texts() for of in holding]
-    taken = [
-        (name, pods.take(workload.namespace, template.stem or name))
-        for template in holding
-        for name in template.names
-    ]
+    expected, taken = [], []
+    for template in holding:
+        for name in template.names:
+            expected.append(name)
+            taken.append(_take(untaken, workload.namespace, template.stem or name))
     groups = [of.template.at("spec.schedulingGroup.podGroupName").value for of in holding]
-    groups += [pod.gang for _, pod in taken if pod is not None]
+    groups += [pod.gang for pod in taken if pod is not None]
     return ImportedJob(
         workload,
         workload.name,
-        [name for name, _ in taken],
-        [name if pod is None else pod.name for name, pod in taken],
-        [None if pod is None else pod.node for _, pod in taken],
+        expected,
+        [name if pod is None else pod.name for name, pod in zip(expected, taken, strict=True)],
+        [None if pod is None else pod.node for pod in taken],
         neediest(template.needs for template in holding),
-        merge(workload.annotations, *stated),
+        merge(
+            workload.annotations,
+            *(of.template.at("metadata.annotations").texts() for of in holding),
+        ),
         next(filter(None, groups), None),
     )
+
+
+def _take(untaken: Mapping[tuple[str, str], list[Pod]], namespace: str, name: str) -> Pod | None:
+    """Take the pod called `name`, else the next one with this name and a suffix."""
+    pods = untaken.get((namespace, name), [])
+    pod = min(pods, key=lambda pod: pod.name != name, default=None)
+    if pod is not None:
+        pods.remove(pod)
+    return pod
 
 
 # ------------------------------------------------------------------ gangs
 
 
 def _in_gangs(
-    objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], dropped: Dropped
+    objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], faults: Faults
 ) -> list[ImportedJob]:
     """Return jobs; all jobs and pods of one PodGroup are one job.
 
     A job of its own group keeps its name.
     """
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    ungrouped = [job for job in jobs if job.group is None]
-    unowned = [
-        _of_pod(pod)
-        for pod in sorted(pods, key=lambda pod: pod.rank)
-        if pod.gang and pod.needs.gpus and pod.key not in known
-    ]
     sources = {group.key: group for group in objects.of(POD_GROUP)}
-    gangs: dict[tuple[str, str], list[ImportedJob]] = {}
-    for job in (*jobs, *unowned):
+    result = [job for job in jobs if job.group is None]
+    gangs: dict[tuple[str, str], list[ImportedJob]] = defaultdict(list)
+    for job in jobs:
         if job.group is not None:
-            gangs.setdefault((job.source.namespace, job.group), []).append(job)
+            gangs[job.source.namespace, job.group].append(job)
+    for pod in sorted(pods, key=lambda pod: pod.rank):
+        if pod.gang and pod.needs.gpus and pod.key not in known:
+            names, stated = [pod.name], pod.annotations.items()
+            own = {name: text for name, text in stated if name not in _OF_CONTROLLER}
+            alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
+            gangs[pod.namespace, pod.gang].append(alone)
     for key, members in gangs.items():
         source = sources.get(key, members[0].source)
-        if len({job.task_resources.gpus for job in members}) > 1:
-            dropped["in a PodGroup with different numbers of GPUs"].append(source.title)
-        elif members[0].source.kind != "Pod" and len(members) == 1:
-            ungrouped += members
-        else:
-            ungrouped.append(_join(source, key[1], members))
-    return ungrouped
-
-
-def _of_pod(pod: Pod) -> ImportedJob:
-    names = [pod.name]
-    stated = {name: text for name, text in pod.annotations.items() if name not in _OF_CONTROLLER}
-    return ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, stated, pod.gang)
+        with faults.collect(source.title):
+            result.append(_join(source, key[1], members))
+    return result
 
 
 def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:
-    """Return several workloads and pods as one job."""
+    """Return the workloads and pods of a PodGroup as one job; a workload alone is one already."""
+    if len({job.task_resources.gpus for job in members}) > 1:
+        raise UnsuitableError("in a PodGroup with different numbers of GPUs")
+    if members[0].source.kind != "Pod" and len(members) == 1:
+        return members[0]
     return ImportedJob(
         source,
         name,
@@ -262,21 +215,15 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
 # ------------------------------------------------------------------ the job of the scenario
 
 
-def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], int]) -> None:
-    """Set the entry of a job, from annotations and claims in force.
-
-    Raises
-    ------
-    UnsuitableError
-        If it is to be ignored, is a single pod, or its traffic is not known.
-    InputError
-        If annotations or claims cannot be used.
-    """
+def _entry_of(
+    job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], int]
+) -> dict[str, Any]:
+    """Return the entry of a job in a scenario, from annotations and claims in force."""
     stated = Annotations(job.source.where, job.annotations)
     if stated.ignored:
         raise UnsuitableError("by their annotation")
     stated.check()
-    claim = job.claim
+    claim, source, optional = job.claim, job.source, stated.job_fields()
     traffic = stated.traffic()
     if not traffic and claim is not None:
         traffic = {"traffic": claim.traffic}
@@ -284,7 +231,6 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
         raise UnsuitableError("of a single pod, which sends nothing")
     if not traffic:
         raise UnsuitableError("no traffic known")
-    source, optional = job.source, stated.job_fields()
     # In a ring some pods send inside their node; otherwise all cross links, or none do.
     if len({claim.crosses for claim in job.claims}) > 1:
         optional.setdefault("allreduce", "ring")
@@ -299,7 +245,7 @@ def _fill(job: ImportedJob, slot_ms: int, tolerated: Mapping[tuple[str, str], in
     claimed = {claim.source.name: claim.node for claim in job.claims}
     nodes = [node or claimed.get(pod) for pod, node in zip(job.pods, job.nodes, strict=True)]
     original = source.annotations.get(f"{DEFAULT_GROUP}/original-job", job.name)
-    job.entry = {
+    return {
         "name": job.claims[0].job if source.kind == CLAIM else original,
         **traffic,
         "workers": len(job.expected),
@@ -350,21 +296,22 @@ def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
 # ------------------------------------------------------------------ claims in force
 
 
-def _read_claims(claims: Iterable[KubernetesObject]) -> Iterator[ClaimInForce]:
-    for claim in claims:
-        spec, allocation = claim / "spec", claim.at("spec.allocation")
-        if allocation:
-            yield ClaimInForce(
-                claim,
-                job=(spec / "job").text(),
-                task=(spec / "task").integer(0, maximum=MAX_TASKS),
-                node=(allocation / "node").text(),
-                traffic=read_pattern(spec / "traffic"),
-                priority=spec.at("traffic.priority").integer(0),
-                offset_us=(allocation / "offsetMicroseconds").integer(0),
-                stretch_us=(allocation / "stretchMicroseconds").integer(0),
-                crosses=bool(allocation / "link"),
-            )
+def _read_claim(claim: KubernetesObject) -> ClaimInForce | None:
+    """Return a claim; None if it has no allocation."""
+    spec, allocation = claim / "spec", claim.at("spec.allocation")
+    if not allocation:
+        return None
+    return ClaimInForce(
+        claim,
+        job=(spec / "job").text(),
+        task=(spec / "task").integer(0, maximum=MAX_TASKS),
+        node=(allocation / "node").text(),
+        traffic=read_pattern(spec / "traffic"),
+        priority=spec.at("traffic.priority").integer(0),
+        offset_us=(allocation / "offsetMicroseconds").integer(0),
+        stretch_us=(allocation / "stretchMicroseconds").integer(0),
+        crosses=bool(allocation / "link"),
+    )
 
 
 def _claimed_jobs(claims: Iterable[ClaimInForce]) -> list[ImportedJob]:

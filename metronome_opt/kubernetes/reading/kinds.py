@@ -1,7 +1,4 @@
-"""Kinds of Kubernetes objects that are read, and all that this package knows of workloads.
-
-Import, `inject` and the controller ask these records: a kind of workload is added by one of them.
-"""
+"""Kinds of Kubernetes objects that are read: import, `inject` and the controller ask one record."""
 
 from __future__ import annotations
 
@@ -10,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM, VERSION
+from metronome_opt.kubernetes.claims.names import CAPACITY, CLAIM, DEFAULT_GROUP, VERSION
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, replace_item
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.cluster import MAX_TASKS
@@ -22,9 +18,6 @@ TRAFFIC_SOURCES = ("model", "traffic")
 
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
 APP_GROUP = "AppGroup"
-
-OF_JOBS = {(POD_GROUP, "scheduling.k8s.io"), (CLAIM, DEFAULT_GROUP)}
-"""Kinds and groups of objects that only jobs have, beside workloads."""
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
 
@@ -37,6 +30,7 @@ class ObjectKind:
     group: str = ""  # the core group has no name
     versions: tuple[str, ...] = ("v1",)  # that are understood
     namespaced: bool = True
+    is_of_jobs: bool = False  # whether only jobs have such objects
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,7 @@ class WorkloadKind(ObjectKind):
     """A kind of training jobs."""
 
     _: KW_ONLY
+    is_of_jobs: bool = True
     # Returns the pod templates of a workload, with the names of their pods.
     pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
     phases: tuple[str, ...] = ()  # fields that state that it is done, beside its conditions
@@ -67,27 +62,6 @@ class WorkloadKind(ObjectKind):
     # Where a workload does not hold the templates of its pods: returns their number, the template
     # to which `inject` writes, and the mapping that has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
-
-
-KINDS: dict[tuple[str, str], ObjectKind] = {}
-"""The kinds of objects that are read, by kind and group."""
-
-
-def register(*kinds: ObjectKind) -> None:
-    """Add kinds to the kinds that are read."""
-    KINDS.update({(kind.kind, kind.group): kind for kind in kinds})
-
-
-def workload_kinds() -> list[WorkloadKind]:
-    """Return the kinds of workload; a kind that others are made of comes last."""
-    return [kind for kind in KINDS.values() if isinstance(kind, WorkloadKind)]
-
-
-def kind_of(workload: KubernetesObject) -> WorkloadKind:
-    """Return the record of a workload's kind."""
-    kind = KINDS[workload.kind, workload.group]
-    assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
-    return kind
 
 
 def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
@@ -177,20 +151,21 @@ def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 # ------------------------------------------------------------------ the records
 
+_GANG_VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 _KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
 }
-register(
+_KINDS = (
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
     ObjectKind(HYPER_NODE, "topology.volcano.sh", ("v1alpha1",), namespaced=False),
     ObjectKind(TOPOLOGY, "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), namespaced=False),
     ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
     ObjectKind("Pod"),
-    ObjectKind(POD_GROUP, "scheduling.k8s.io", ("v1alpha2", "v1alpha3", "v1beta1")),
-    ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,)),
+    ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
+    ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,), is_of_jobs=True),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that their workload makes, so that these come last.
     WorkloadKind(
@@ -226,3 +201,18 @@ register(
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
 )
+
+KINDS: dict[tuple[str, str], ObjectKind] = {(kind.kind, kind.group): kind for kind in _KINDS}
+"""The kinds of objects that are read, by kind and group."""
+
+
+def workload_kinds() -> list[WorkloadKind]:
+    """Return the kinds of workload; a kind that others are made of comes last."""
+    return [kind for kind in KINDS.values() if isinstance(kind, WorkloadKind)]
+
+
+def kind_of(workload: KubernetesObject) -> WorkloadKind:
+    """Return the record of a workload's kind."""
+    kind = KINDS[workload.kind, workload.group]
+    assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
+    return kind

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote
 from metronome_opt.kubernetes.claims.manifests import REGION_KEY, ZONE_KEY
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
-from metronome_opt.kubernetes.claims.schemas import CAPACITY
-from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.resources import has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.scenario.nodes import Resources
 
-_SCOPES = ("Node", "Shared", "Uplink", "Downlink")
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
 _SPEED = f"{DEFAULT_GROUP}/sustained-tflops"
 _BACKGROUND = f"{DEFAULT_GROUP}/background"  # traffic of others on the interfaces of a node
@@ -37,8 +35,8 @@ class ImportOptions:
     link_mbps: int | None = None  # of a GPU to the others of its node; None if that is not stated
 
 
-Spines = tuple[tuple[Uplink, ...], tuple[Uplink, ...]]
-"""Links to several spines, and from them."""
+_Links = Mapping[str, Sequence[Uplink]]
+"""Links of a node by scope: interfaces, shared ones from the lowest tier up, to and from spines."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +45,25 @@ class Machine:
 
     source: KubernetesObject  # the Node, or the capacity if there is none
     has: Resources | None  # for pods; None without a Node
-    interfaces: tuple[Uplink, ...]
-    uplinks: tuple[Uplink, ...]  # which it shares with other nodes, from the lowest tier up
-    zone: str | None
-    region: str | None
+    links: _Links
+    zone: str | None = None
+    region: str | None = None
     switches: Way = ()  # above it, as far as they are named
-    spines: Spines = ((), ())  # of its rack
 
     @property
     def is_open(self) -> bool:
         """Return True if it takes new pods."""
-        conditions = self.source.at("status.conditions").items()
-        is_ready = all(
-            (condition / "status").value == "True"
-            for condition in conditions
-            if (condition / "type").value == "Ready"
-        )
+        states = {
+            (condition / "type").value: (condition / "status").value
+            for condition in self.source.at("status.conditions").items()
+        }
+        is_ready = states.get("Ready", "True") == "True"
         return is_ready and not self.source.at("spec.unschedulable").flag()
+
+
+def links_of(interfaces: Sequence[Uplink]) -> dict[str, list[Uplink]]:
+    """Return the links of a node that has only interfaces."""
+    return {"Node": [*interfaces], "Shared": [], "Uplink": [], "Downlink": []}
 
 
 def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
@@ -82,15 +82,12 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
     switches = switches_of(objects, nodes, notes)
     for name, source in nodes.items():
         if name not in links and options.nic_mbps is not None:
-            links[name] = ((name, options.nic_mbps),), (), ((), ())
+            links[name] = links_of([(name, options.nic_mbps)])
         if name in links:
             labels = {**capacities.get(name, source).labels, **source.labels}
             zone, region = (labels.get(key) or None for key in (ZONE_KEY, REGION_KEY))
             above = switches.get(name, ())
-            own, shared, spines = links[name]
-            machines[name] = Machine(
-                source, has.get(name), own, shared, zone, region, above, spines
-            )
+            machines[name] = Machine(source, has.get(name), links[name], zone, region, above)
     without = sorted(set(nodes) - set(machines))
     if without:
         notes.append(
@@ -100,20 +97,20 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
     return machines
 
 
-def _read_links(
-    capacities: Iterable[KubernetesObject],
-) -> dict[str, tuple[tuple[Uplink, ...], tuple[Uplink, ...], Spines]]:
-    """Return interfaces, shared links and links to several spines of each node.
+def _read_links(capacities: Iterable[KubernetesObject]) -> dict[str, dict[str, list[Uplink]]]:
+    """Return the links of each node.
 
     An interface belongs to one node, and nodes state equal capacities of a shared link.
     """
     links = {}
     first: dict[str, tuple[str, int]] = {}
     for source in capacities:
-        scopes: dict[str, list[Uplink]] = {scope: [] for scope in _SCOPES}
+        scopes = links[source.name] = links_of([])
         for link in source.at("spec.links").items():
-            name, capacity = (link / "name").text(), _megabits(link / "capacity")
-            scope = link / "scope"
+            name, scope = (link / "name").text(), link / "scope"
+            capacity = int((link / "capacity").quantity() // 10**6)
+            if not capacity:
+                (link / "capacity").fail("must be at least 1 Mbit/s (1M)")
             if scope.text() not in scopes:
                 scope.fail("must be Node, Shared, Uplink or Downlink")
             other, known = first.setdefault(name, (source.name, capacity))
@@ -122,26 +119,13 @@ def _read_links(
             if known != capacity:
                 (link / "capacity").fail(f"is not the {known} Mbit/s that {other} states")
             scopes[scope.value].append((name, capacity))
-        own, shared, ups, downs = map(tuple, scopes.values())
-        if not own:
+        if not scopes["Node"]:
             source.at("spec.links").fail("must have links of scope Node, has 0")
-        links[source.name] = own, shared, (ups, downs)
     return links
 
 
-def _megabits(capacity: Field) -> int:
-    """Return a bandwidth in whole Mbit/s, rounded down."""
-    whole = int(capacity.quantity() // 10**6)
-    if not whole:
-        capacity.fail("must be at least 1 Mbit/s (1M)")
-    return whole
-
-
 def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[str, Any] | None:
-    """Return the kind of GPU for a scenario; None if nothing is known of it.
-
-    A scenario has one kind: the slowest one, which the others wait for.
-    """
+    """Return the slowest kind of GPU, which others wait for; None if nothing is known of any."""
     sources = [machine.source for machine in machines.values()]
     stated = {
         source.name: parse_positive(f"{source.where}: annotation {_SPEED}", text)
@@ -169,7 +153,7 @@ def cluster_document(
     notes: list[str],
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
-    stated = {name: machine.uplinks for name, machine in machines.items()}
+    stated = {name: machine.links["Shared"] for name, machine in machines.items()}
     tree = make_tree(_ways(machines), options.tier_mbps, stated)
     if tree.unlimited and any(machine.switches for machine in machines.values()):
         tiers = " and ".join(map(str, sorted(tree.unlimited)))
@@ -183,44 +167,39 @@ def cluster_document(
             f"{pluralise(len(below_none), 'node')} ({first_few(below_none)}) below no switch: "
             "only their interfaces limit their traffic"
         )
-    links = dict(link for machine in machines.values() for link in machine.interfaces)
+    links = dict(link for machine in machines.values() for link in machine.links["Node"])
     for uplink in tree.uplinks:
         if uplink in links:
             raise InputError(DOUBLE.format(quote(uplink)))
     links |= tree.uplinks
     racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
+    nodes, background = [], dict[str, str]()
     for name, machine in machines.items():
-        ups, downs = machine.spines
+        ups, downs = (dict(machine.links[scope]) for scope in ("Uplink", "Downlink"))
         if ups or downs:
             rack = racks.get(tree.rack_of.get(name, ""), {})
-            uplinks = [up for up, _ in ups]
-            if rack.setdefault("uplinks", uplinks) != uplinks or not rack.get("name"):
+            if rack.setdefault("uplinks", [*ups]) != [*ups] or not rack.get("name"):
                 raise InputError(
                     f"node {quote(name)}: its links of scope Uplink are not the uplinks of a rack; "
                     "label its zone, and let all nodes there name equal links"
                 )
-            rack |= {"downlinks": [down for down, _ in downs]} if downs else {}
-            links |= {**dict(ups), **dict(downs)}
-    nodes = []
-    for name, machine in machines.items():
+            rack |= {"downlinks": [*downs]} if downs else {}
+            links |= {**ups, **downs}
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
-        position = {"rack": tree.rack_of.get(name), "region": machine.region}
-        own = [link for link, _ in machine.interfaces]
+        own = [*dict(machine.links["Node"])]
         interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
+        position = {"rack": tree.rack_of.get(name), "region": machine.region}
         known = {key: value for key, value in position.items() if value}
         nodes.append({"name": name, "has": amounts, **interfaces, **known})
+        if (others := machine.source.annotations.get(_BACKGROUND)) is not None:
+            background |= dict.fromkeys(own, others.strip())
     document = {
         "topology": "listed",
         "nodes": nodes,
         "links": [{"name": link, "capacity": capacity} for link, capacity in links.items()],
         "racks": list(racks.values()),
         "gpu": _read_gpu(machines, options.link_mbps),
-        "background": {
-            link: machine.source.annotations[_BACKGROUND].strip()
-            for machine in machines.values()
-            for link, _ in machine.interfaces
-            if _BACKGROUND in machine.source.annotations
-        },
+        "background": background,
     }
     return {name: value for name, value in document.items() if value}
 
@@ -231,15 +210,15 @@ def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
     Nodes of a zone that share an uplink are one of several racks of it; further uplinks are
     switches.
     """
-    uplinks = defaultdict(set)
-    for machine in machines.values():
-        uplinks[machine.zone].add(machine.uplinks[:1])
+    shared = {name: [link for link, _ in of.links["Shared"]] for name, of in machines.items()}
+    lowest = defaultdict(set)
+    for name, machine in machines.items():
+        lowest[machine.zone].add(tuple(shared[name][:1]))
     ways = {}
     for name, machine in machines.items():
-        zone, shared = machine.zone, [uplink for uplink, _ in machine.uplinks]
-        way = machine.switches
+        zone, uplinks, way = machine.zone, shared[name], machine.switches
         if not way and zone:
-            several = shared and len(uplinks[zone]) > 1
-            way = (f"{zone}/{shared[0]}" if several else zone,)
-        ways[name] = way + tuple(shared[len(way) :])
+            several = uplinks and len(lowest[zone]) > 1
+            way = (f"{zone}/{uplinks[0]}" if several else zone,)
+        ways[name] = way + tuple(uplinks[len(way) :])
     return ways

@@ -10,34 +10,24 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import KINDS, OF_JOBS, workload_kinds
+from metronome_opt.kubernetes.reading.kinds import KINDS, workload_kinds
 from metronome_opt.kubernetes.reading.pods import Pod
 
 _MAX_KIND = 63  # characters
 
 
 class Objects:
-    """All objects that were read.
-
-    Attributes
-    ----------
-    ignored
-        Numbers of objects that are not read, by kind.
-    """
+    """All objects that were read."""
 
     def __init__(self) -> None:
-        self.ignored: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()  # by kind: numbers of objects that are not read
         self._objects: dict[tuple[str, ...], KubernetesObject] = {}
 
     def of(self, kind: str, group: str | None = None) -> list[KubernetesObject]:
         """Return the objects of a kind by namespace and name; of one group if it is given."""
+        known = (item for item in self._objects.values() if item.kind == kind)
         return sorted(
-            (
-                item
-                for item in self._objects.values()
-                if item.kind == kind and group in (None, item.group)
-            ),
-            key=lambda item: item.key,
+            (item for item in known if group in (None, item.group)), key=lambda item: item.key
         )
 
     def pods(self) -> list[Pod]:
@@ -52,25 +42,14 @@ class Objects:
     @property
     def are_of_jobs(self) -> bool:
         """Whether there are workloads, gangs or claims."""
-        kinds = {*((kind.kind, kind.group) for kind in workload_kinds()), *OF_JOBS}
-        objects = self._objects.values()
-        stated = any((item.kind, item.group) in kinds for item in objects)
+        stated = any(KINDS[kind, group].is_of_jobs for kind, group, *_ in self._objects)
         return stated or any(pod.gang for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
-        """Take objects in. Two objects of one name are one if they are equal.
+        """Add the objects of documents and lists, with their locations; equal ones are one.
 
-        Parameters
-        ----------
-        documents
-            Documents with their locations; a list counts as the objects in it. An object without
-            a namespace is in ``default``.
-
-        Raises
-        ------
-        InputError
-            If an object has no name, is of an unknown version, or contradicts another object of its
-            name.
+        Objects without a name, of an unknown version, or that contradict another one of their name
+        are refused together.
         """
         faults = Faults()
         for where, document in documents:
@@ -98,13 +77,10 @@ class Objects:
         if version not in known.versions:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
         other = self._objects.setdefault((kind, group, scope, name), item)
-        if _stated(other) != _stated(item):
+        written = ("metadata", "status")  # by the cluster
+        names = {*item.value, *other.value}.difference(written)
+        if any(item.value.get(name) != other.value.get(name) for name in names):
             raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
-
-
-def _stated(item: KubernetesObject) -> dict[str, Any]:
-    """Return an object without the fields that a cluster writes."""
-    return {name: item.value[name] for name in item.value if name not in ("metadata", "status")}
 
 
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:

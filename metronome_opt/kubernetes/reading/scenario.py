@@ -14,12 +14,13 @@ from metronome_opt.errors import InputError, first_few, pluralise, quote, saniti
 from metronome_opt.files.records import dump_document
 from metronome_opt.kubernetes.claims.files import dump_objects
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.reading.fields import KubernetesObject
-from metronome_opt.kubernetes.reading.jobs import Dropped, ImportedJob, read_jobs
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
     Machine,
     cluster_document,
+    links_of,
     read_machines,
 )
 from metronome_opt.kubernetes.reading.objects import Objects
@@ -76,28 +77,15 @@ class Imported(ImportedCluster):
 
 
 def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
-    """Make a cluster file of the nodes of a cluster, where no objects are of jobs.
-
-    Raises
-    ------
-    InputError
-        If an object cannot be read, or there are no nodes.
-    """
+    """Make a cluster file of the nodes of a cluster, where no objects are of jobs."""
     notes: list[str] = []
     machines = _machines(objects, options, notes)
-    _note_ignored(objects, notes)
     resources, _ = _resources(machines, [], objects.pods())
     return _cluster(machines, resources, options, notes)
 
 
 def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedCluster:
-    """Make a cluster file of equal nodes, by the switches above each of them.
-
-    Raises
-    ------
-    InputError
-        If there are no nodes, or their interface is not stated.
-    """
+    """Make a cluster file of equal nodes, by the switches above each of them."""
     if not ways:
         raise InputError("no nodes: the fabric names none; is it cut off?")
     if options.nic_mbps is None:
@@ -108,31 +96,23 @@ def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedClus
     machines = {}
     for name, way in ways.items():
         source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
-        interface = ((name, options.nic_mbps),)
-        machines[name] = Machine(source, None, interface, (), None, None, way)
+        links = links_of([(name, options.nic_mbps)])
+        machines[name] = Machine(source, None, links, switches=way)
     resources = dict.fromkeys(ways, room_of(options.gpus or _FABRIC_GPUS))
     return _cluster(machines, resources, options, notes)
 
 
 def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
-    """Make a scenario of a cluster's objects.
-
-    Raises
-    ------
-    InputError
-        If an object cannot be read, or no jobs are there to schedule.
-    """
+    """Make a scenario of a cluster's objects; refuse objects without jobs to schedule."""
     notes: list[str] = []
-    dropped: Dropped = defaultdict(list)
-    pods = objects.pods()
-    jobs = read_jobs(objects, pods, options.slot_ms, dropped)
+    faults, pods = Faults(), objects.pods()
+    jobs = read_jobs(objects, pods, options.slot_ms, faults)
     machines = _machines(objects, options, notes)
     resources, free_gpus = _resources(machines, jobs, pods)
-    jobs = _drop_unplaceable(jobs, free_gpus, dropped)
+    jobs = _drop_unplaceable(jobs, free_gpus, faults)
     cluster = cluster_document(machines, resources, options, notes)
-    for reason, titles in sorted(dropped.items()):
+    for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
-    _note_ignored(objects, notes)
     if not jobs:
         raise InputError(
             "no jobs: none is there to schedule; annotate workloads with "
@@ -161,6 +141,9 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
 
 def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
     machines = read_machines(objects, options, notes)
+    if objects.ignored:
+        ignored = (f"{count} {kind}" for kind, count in sorted(objects.ignored.items()))
+        notes.append(f"ignored, of kinds that are not read: {', '.join(ignored)}")
     if not machines:
         raise InputError(
             "no nodes: no node with GPUs and an interface was read; read Nodes with their "
@@ -180,15 +163,6 @@ def _cluster(
     document = {"format": CLUSTER_FORMAT, "name": options.name, "slot_ms": options.slot_ms, **tree}
     ClusterSpec.from_dict(document)
     return ImportedCluster(document, _short(notes))
-
-
-# ------------------------------------------------------------------ notes
-
-
-def _note_ignored(objects: Objects, notes: list[str]) -> None:
-    ignored = [f"{count} {kind}" for kind, count in sorted(objects.ignored.items())]
-    if ignored:
-        notes.append(f"ignored, of kinds that are not read: {', '.join(ignored)}")
 
 
 def _aside(notes: Sequence[str]) -> str:
@@ -236,7 +210,7 @@ def _resources(
 
 
 def _drop_unplaceable(
-    jobs: Sequence[ImportedJob], free_gpus: Mapping[str, int], dropped: Dropped
+    jobs: Sequence[ImportedJob], free_gpus: Mapping[str, int], faults: Faults
 ) -> list[ImportedJob]:
     """Return the jobs that run, and the waiting ones for which GPUs are free."""
     waiting = [job for job in jobs if "nodes" not in job.entry]
@@ -247,7 +221,7 @@ def _drop_unplaceable(
         if "nodes" in job.entry or next(places) is not None:
             placeable.append(job)
         else:
-            dropped["waiting without free GPUs"].append(job.source.title)
+            faults.dropped["waiting without free GPUs"].append(job.source.title)
     return placeable
 
 
@@ -257,7 +231,7 @@ def _drop_unplaceable(
 def _set_offsets(
     problem: PlacedInstance, jobs: Sequence[ImportedJob], slot_ms: int, notes: list[str]
 ) -> bool:
-    """Give jobs with claims the offsets at which they run; return whether there are any."""
+    """Give jobs with claims the offsets at which they run; return whether any has one."""
     slot_us, dropped = 1000 * slot_ms, []
     for job, made in zip(jobs, problem.instance.jobs, strict=True):
         if job.claim is not None:

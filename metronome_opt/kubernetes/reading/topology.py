@@ -37,7 +37,9 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
     for name, node in nodes.items():
         labels = node.labels
         by_level = max((_labelled(labels, keys) for keys in levels), key=len, default=())
-        way = wired.get(name) or by_level or _by_topograph(labels)
+        tiers = sorted((int(found[1]), key) for key in labels if (found := _TIER.fullmatch(key)))
+        by_topograph = _labelled(labels, [key for _, key in tiers] or _OLDER)
+        way = wired.get(name) or by_level or by_topograph
         if way:
             ways[name] = way
     return ways
@@ -45,11 +47,6 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
 
 def _labelled(labels: Mapping[str, str], keys: Collection[str]) -> Way:
     return tuple(labels[key] for key in keys if labels.get(key))
-
-
-def _by_topograph(labels: Mapping[str, str]) -> Way:
-    tiers = sorted((int(found[1]), key) for key in labels if (found := _TIER.fullmatch(key)))
-    return _labelled(labels, [key for _, key in tiers] or _OLDER)
 
 
 def _levels(topology: KubernetesObject) -> list[str]:
@@ -66,21 +63,19 @@ def _levels(topology: KubernetesObject) -> list[str]:
 
 def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
     wiring = Wiring()
-    known: Mapping[str, _Known] = {
-        "Node": nodes,
-        "HyperNode": {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
-    }
-    for above in known["HyperNode"].values():
+    hypers = {hyper.name: hyper for hyper in objects.of(HYPER_NODE)}
+    kinds = {"Node": ("node", nodes), "HyperNode": ("switch", hypers)}
+    for above in hypers.values():
         for member in above.at("spec.members").items():
-            kind = member / "type"
-            if kind.text() not in known:
-                kind.fail("must be Node or HyperNode")
-            names = _selected(member / "selector", known[kind.value])
-            missing = sorted(set(names) - known[kind.value].keys())
+            type_ = (member / "type").text()
+            if type_ not in kinds:
+                (member / "type").fail("must be Node or HyperNode")
+            kind, known = kinds[type_]
+            names = _selected(member / "selector", known)
+            missing = sorted(set(names) - known.keys())
             if missing:
-                notes.append(f"{member.position}: there is no {kind.value} {first_few(missing)}")
-            below = "nodes" if kind.value == "Node" else "switches"
-            wiring.add(member.position, above.name, **{below: names})
+                notes.append(f"{member.position}: there is no {type_} {first_few(missing)}")
+            wiring.add(member.position, above.name, kind, names)
     with error_context("HyperNodes"):
         return wiring.ways()
 

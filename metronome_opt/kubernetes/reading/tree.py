@@ -23,53 +23,32 @@ class Wiring:
     """Nodes and switches, with at most one switch right above them."""
 
     def __init__(self) -> None:
-        self._node: dict[str, str] = {}
-        self._switch: dict[str, str] = {}
+        self._above: dict[str, dict[str, str]] = {"node": {}, "switch": {}}
 
-    def add(
-        self, where: str, above: str, nodes: Iterable[str] = (), switches: Iterable[str] = ()
-    ) -> None:
-        """Put nodes and switches right below a switch.
-
-        Parameters
-        ----------
-        where
-            Location of this statement, for messages.
-        above
-            The switch.
-        nodes, switches
-            Their names.
-
-        Raises
-        ------
-        InputError
-            If a node or switch is below another switch, or there are too many.
-        """
-        for kind, known, names in (
-            ("node", self._node, nodes),
-            ("switch", self._switch, switches),
-        ):
-            for name in names:
-                other = known.setdefault(name, above)
-                if other != above:
-                    raise InputError(
-                        f"{where}: {kind} {quote(name)} is below {quote(other)} and below "
-                        f"{quote(above)}; a tree has one way up, remove one of them"
-                    )
-            if len(known) > MAX_NODES:
-                raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
+    def add(self, where: str, above: str, kind: str, names: Iterable[str]) -> None:
+        """Put a node or switch of each name right below a switch, as is stated at a location."""
+        known = self._above[kind]
+        for name in names:
+            other = known.setdefault(name, above)
+            if other != above:
+                raise InputError(
+                    f"{where}: {kind} {quote(name)} is below {quote(other)} and below "
+                    f"{quote(above)}; a tree has one way up, remove one of them"
+                )
+        if len(known) > MAX_NODES:
+            raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
     def ways(self) -> dict[str, Way]:
         """Return the way up from each node; raise an `InputError` if a way has no end."""
-        ways = {node: self._way(switch) for node, switch in self._node.items()}
-        for switch in self._switch:  # also those above no node
+        ways = {node: self._way(switch) for node, switch in self._above["node"].items()}
+        for switch in self._above["switch"]:  # also those above no node
             self._way(switch)
         return ways
 
     def _way(self, switch: str) -> Way:
-        way = [switch]
-        while way[-1] in self._switch:
-            way.append(self._switch[way[-1]])
+        way, above = [switch], self._above["switch"]
+        while way[-1] in above:
+            way.append(above[way[-1]])
             if way[-1] in way[:-1]:
                 names = ", ".join(quote(name) for name in way[way.index(way[-1]) :])
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
@@ -81,24 +60,12 @@ class Wiring:
 
 
 class Tree(NamedTuple):
-    """Racks of a cluster.
+    """Racks of a cluster."""
 
-    Attributes
-    ----------
-    rack_of
-        The rack of each node that has a switch.
-    racks
-        The racks as documents.
-    uplinks
-        Mbit/s of their uplinks.
-    unlimited
-        Tiers whose uplinks have no stated capacity.
-    """
-
-    rack_of: Mapping[str, str]
-    racks: Sequence[Mapping[str, str]]
-    uplinks: Mapping[str, int]
-    unlimited: Collection[int]
+    rack_of: Mapping[str, str]  # of each node that has a switch
+    racks: Sequence[Mapping[str, str]]  # as documents
+    uplinks: Mapping[str, int]  # of racks: their Mbit/s
+    unlimited: Collection[int]  # tiers whose uplinks have no stated capacity
 
 
 def make_tree(
@@ -108,16 +75,8 @@ def make_tree(
 
     Switches are told apart by their whole way up: a number may come back below another switch. A
     rack has the name of its switch, after as many switches above it as make the name unique. A
-    switch above all nodes has no uplink.
-
-    Parameters
-    ----------
-    ways
-        The way up from each node.
-    tiers
-        Mbit/s of the uplinks of switches by tier, the lowest first; other tiers limit nothing.
-    stated
-        Uplinks that nodes state, in the order of their ways.
+    switch above all nodes has no uplink. Uplinks are those that nodes state, in the order of their
+    ways, else of the Mbit/s of their tier, the lowest first; others limit nothing.
     """
     heights: dict[Way, int] = {}
     for way in ways.values():

@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from metronome_opt.kubernetes.claims.schemas import Manifests, read_shipped
+from metronome_opt.kubernetes.claims.names import Manifests, read_shipped
 
 
 def check_manifests(manifests: Manifests) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.claims.schemas import Manifest, read_shipped
+from metronome_opt.kubernetes.claims.names import Manifest, read_shipped
 from metronome_opt.kubernetes.controller.client import (
     CAPACITIES,
     CLAIMS,

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from lightkube.core.client import Client
 
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import Manifest
 from metronome_opt.kubernetes.controller.client import (
     CLAIMS,
     EVENTS,

@@ -8,7 +8,7 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from metronome_opt.kubernetes.claims.schemas import Manifest
+from metronome_opt.kubernetes.claims.names import Manifest
 from metronome_opt.kubernetes.controller.claims import Assignment, Slots, pod_annotations
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod

@@ -14,9 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.profiles.profile import Profile, profile_record
-from metronome_opt.kubernetes.profiles.recorded import RecordedBurst, read_record, read_samples
-from metronome_opt.kubernetes.profiles.sampled import profile_samples
+from metronome_opt.kubernetes.profiles.profile import (
+    Profile,
+    RecordedBurst,
+    profile_record,
+    read_record,
+)
+from metronome_opt.kubernetes.profiles.sampled import profile_samples, read_samples
 from metronome_opt.scenario.traffic import Traffic
 from tests.gate.clock import Clock, claim
 from tests.tiers import examples
@@ -226,10 +230,8 @@ def test_samples_may_be_missing(tmp_path: Path) -> None:
     [
         (["time,rate", "1,2"], "holds no bursts of a gate"),
         ([line(1), "{7}"], "line 2: is not JSON"),
-        (["[{}"], "line 1: is not JSON"),
         (["{}"], "line 1: at: missing"),
         ([line(1, burst_ms=-1)], "line 1: burst_ms: must be at least 0.0, got -1"),
-        ([line(1, sent_bytes="x")], "line 1: sent_bytes: Input should be a valid number, got 'x'"),
         (['{"at": NaN, "burst_ms": 1}'], "line 1: at: Input should be a finite number, got nan"),
         (
             [line(1), line(2, task=1)],
@@ -248,25 +250,13 @@ def test_wrong_records_are_refused_in_one_line(tmp_path: Path, lines: list[str],
 
 
 @pytest.mark.parametrize(
-    "lines",
-    [
-        ["1"],
-        ["1,2,3"],
-        ["1,2", "lunch,3"],
-        ["1,2", "2,fast"],
-        ["1,2", ",3"],
-        ["1,2", "2,inf"],
-        ["1,2", "inf,2"],
-        ["1,2", "1,3"],
-        ["1,2", "2,", "3,-1"],
-    ],
+    "wrong", ["1", "1,2,3", "lunch,3", "2,fast", ",3", "2,inf", "inf,2", "0,3", "3,-1"]
 )
-def test_wrong_samples_are_refused_in_one_line(tmp_path: Path, lines: list[str]) -> None:
-    path = write(tmp_path, "time,rate", *lines)
+def test_wrong_samples_are_refused_in_one_line(tmp_path: Path, wrong: str) -> None:
+    path = write(tmp_path, "time,rate", "1,2", wrong)
     with pytest.raises(InputError) as caught:
         read_samples(path)
-    message = f"{path}: line {len(lines) + 1}: '{lines[-1]}': must be a time in seconds"
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(f"{path}: line 3: '{wrong}': must be a time in seconds")
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

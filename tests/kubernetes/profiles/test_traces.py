@@ -312,19 +312,15 @@ LINES = inspected(verbose=False)
         ("cut.json.gz", gzip.compress(GOOD.encode())[:-100], "cut off or damaged gzip after"),
         ("bad.json.gz", b"\x1f\x8b\x08" + bytes(40), "cut off or damaged gzip after 0 bytes"),
         ("cut.json", GOOD[:3000], "cut off, too long"),
-        ("cut-between.json", GOOD[: GOOD.rindex("}", 0, -60) + 1], "cut off, too long"),
         ("list.json", "[1, 2]", "line 1, entry 0: must be a mapping, got 1"),
         ("deep.json", '{"traceEvents": [' + "[" * 99_999, "line 1, entry 0: cut off, too long"),
         ("gemm.json", kineto([]), "holds no collectives"),
-        ("job.json", '{"format": "metronome-job/1"}', "holds no collectives"),
         ("text.json", "seconds,rate\n1,2\n", "begins with 'seconds,rate\\n1,2\\n'"),
         ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number that"),
-        ("early.json", kineto([kernel(1, 2, 1, ts=-1)]), "ts: -1: must be a number that is not"),
         ("nan.json", kineto([kernel(1, 2, 1, ts="soon")]), "ts: 'soon': must be a number"),
         ("few.json", kineto([kernel(1, 2, -1)]), "inmsgnelems: -1000000: must be a number"),
         ("alone.json", GOOD.replace('"Group size": 4', '"Group size": 1'), "of one rank alone"),
         ("field.jsonl", LINES.replace("coll_exec", "exec"), "line 2, entry 1: coll_exec_time_us"),
-        ("value.jsonl", LINES.replace("4000000", "-4"), "coll_msg_size_bytes: -4: must be"),
         ("orphan.log", '{"coll_perf": {}}\n', "entry 0: coll_perf: must be a mapping, with a head"),
         ("line.log", LINES.replace("}\n", "\n", 1), "line 1, entry 0: cut off, too long"),
         ("protobuf.et", bytes(range(1, 200)), "not JSON; give a trace of Kineto, Chakra or an"),
@@ -362,44 +358,30 @@ def test_what_unpacks_to_too_much_is_refused(
 # ------------------------------------------------------------------ public traces
 
 
-@pytest.fixture
-def public() -> Path:
-    """Return the folder of public traces, which lies beside the checkout."""
-    if not SHARED.is_dir():
-        pytest.skip("no shared/data/kineto beside the checkout")
-    return SHARED
-
-
-def test_five_bursts_of_resnet_50(public: Path) -> None:
-    found = profile_traces(read_traces(public / "nccl_data.json.gz"))
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data/kineto beside the checkout")
+def test_public_traces() -> None:
+    """ResNet-50 has five bursts, other steps differ, and the ranks of DLRM are skewed."""
+    found = profile_traces(read_traces(SHARED / "nccl_data.json.gz"))
     assert found.traffic is not None
     assert found.traffic["period_ms"] == pytest.approx(221, abs=2)
     assert len(found.traffic["phases"]) == 5
     assert found.message_bytes == pytest.approx(102.4e6, abs=0.05e6)
+    found = profile_traces(read_traces(SHARED / "test.json.gz"))
+    assert found.reason == "not periodic: 5 steps of 82.0 to 166.5 ms"
+    found = profile_traces(read_traces(SHARED / "dlrm_kineto.tar.gz"))
+    assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
+    assert found.skew_ms == pytest.approx(7.62, abs=0.01)
+    with pytest.raises(InputError, match=r"21 in 3 steps, 102\.4 MB a step"):
+        read_traces(SHARED / "resnet_2gpu_chakra_et.json.gz")
 
 
 @pytest.mark.slow
-def test_one_burst_of_many_small_collectives(public: Path) -> None:
-    found = profile_traces(read_traces(public / "df_index_resolver.json.gz"))
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data/kineto beside the checkout")
+def test_one_burst_of_many_small_collectives() -> None:
+    found = profile_traces(read_traces(SHARED / "df_index_resolver.json.gz"))
     assert found.traffic is not None
     assert found.cycle_ms is not None
-    assert [round(each) for each in found.cycle_ms] == [344, 365]
+    assert [round(end) for end in found.cycle_ms] == [344, 365]
     (phase,) = found.traffic["phases"]
     assert 121 <= phase["length_ms"] <= 131
     assert phase["rate_mbps"] is None
-
-
-def test_unlike_steps_are_not_periodic(public: Path) -> None:
-    found = profile_traces(read_traces(public / "test.json.gz"))
-    assert found.reason == "not periodic: 5 steps of 82.0 to 166.5 ms"
-
-
-def test_eight_ranks_of_dlrm_are_skewed(public: Path) -> None:
-    found = profile_traces(read_traces(public / "dlrm_kineto.tar.gz"))
-    assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
-    assert found.skew_ms == pytest.approx(7.62, abs=0.01)
-
-
-def test_an_execution_trace_has_no_times(public: Path) -> None:
-    with pytest.raises(InputError, match=r"21 in 3 steps, 102\.4 MB a step"):
-        read_traces(public / "resnet_2gpu_chakra_et.json.gz")

@@ -49,26 +49,18 @@ def objects_of(*paths: Path) -> Objects:
 
 def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     every = [*machines(), job()]
-    stream, listed, nested = (tmp_path / name for name in ("a.yaml", "b.json", "c.yaml"))
-    stream.write_text("---\n---\n" + yaml.safe_dump_all(every))
-    listed.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": every}))
     head = {"apiVersion": "v1", "kind": "List"}
-    nodes = {**head, "items": [each for each in every if each["kind"] == "Node"]}
-    rest = [each for each in every if each["kind"] != "Node"]
-    nested.write_text(yaml.safe_dump({**head, "items": [nodes, *rest]}))
-    documents = [
-        make_scenario(objects_of(path), ImportOptions()).document
-        for path in (stream, listed, nested)
-    ]
-    assert documents[0] == documents[1] == documents[2]
-
-
-def test_aliases_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.yaml"
-    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-    path.write_text("\n".join(["kind: Node", "a0: &a0 [x, x, x, x, x]", *levels]))
-    with pytest.raises(InputError, match=r"bomb\.yaml: line [0-9]+: more than [0-9]+ values"):
-        objects_of(path)
+    nodes = [{"metadata": of["metadata"], "status": of["status"]} for of in every[:3:2]]
+    listed = {"apiVersion": "v1", "kind": "NodeList", "items": nodes}  # without their kind
+    texts = {
+        "stream.yaml": "---\n---\n" + yaml.safe_dump_all(every),
+        "listed.json": json.dumps({**head, "items": every}),
+        "nested.yaml": yaml.safe_dump({**head, "items": [listed, *every[1::2], every[-1]]}),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        read = make_scenario(objects_of(tmp_path / name), ImportOptions())
+        assert read.document == imported(*every).document
 
 
 def test_other_kinds_are_counted(tmp_path: Path) -> None:
@@ -100,13 +92,10 @@ def gpus(amount: str) -> Object:
     ("change", "message"),
     [
         ({"metadata": {}}, "metadata.name: missing"),
-        ({"metadata": []}, "metadata: must be a mapping, got a list of 0"),
         ({"metadata": metadata("x" * 254)}, "metadata.name: must be at most 253 printable"),
         ({"kind": "Job\x1b"}, "kind: must be at most 63 printable"),
         ({"apiVersion": "batch/v9"}, "apiVersion: version must be v1, got 'batch/v9'"),
         ({"spec": {"parallelism": "2"}}, "spec.parallelism: must be an integer, got '2'"),
-        ({"spec": {"parallelism": -1}}, "spec.parallelism: must be between 0 and 100000, got -1"),
-        ({"spec": []}, "spec: must be a mapping, got a list of 0"),
         (
             {"spec": {"template": {"spec": {"containers": {}}}}},
             "spec.template.spec.containers: must be a list, got a mapping of 0",
@@ -119,7 +108,6 @@ def gpus(amount: str) -> Object:
             gpus("half"),
             "spec.template.spec.containers[0].resources.limits.nvidia.com/gpu: must be a quantity",
         ),
-        (gpus("500m"), "spec.template.spec: its containers ask for 0.5 GPUs; GPUs are whole"),
         (gpus("9E"), "spec.template.spec: GPUs, thousandths of a core and MiB must be at most"),
     ],
 )
@@ -141,11 +129,9 @@ def test_nothing_to_schedule(objects: list[Object], message: str) -> None:
     assert re.match(message, fault(*objects))
 
 
-def test_files_and_folders_that_hold_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_holds_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no \.yaml, \.yml or \.json; name a folder"):
         objects_of(tmp_path)
-    with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
-        objects_of(tmp_path / "none.yaml")
 
 
 def test_every_fault_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

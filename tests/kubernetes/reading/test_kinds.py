@@ -11,7 +11,7 @@ import pytest
 from metronome_opt.kubernetes.claims.files import read_manifests
 from metronome_opt.kubernetes.controller.inject import inject
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import KINDS, PodTemplate, WorkloadKind, register
+from metronome_opt.kubernetes.reading.kinds import KINDS, PodTemplate, WorkloadKind
 from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod
@@ -85,18 +85,16 @@ def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
         names = [f"{ring.name}-peer-{index}" for index in range(ring.at("spec.peers").integer(1))]
         yield PodTemplate("peer", names, ring.at("spec.podTemplate"))
 
-    monkeypatch.setitem(KINDS, ("Ring", "rings.example"), KINDS["Pod", ""])  # taken back later
-    register(
-        WorkloadKind(
-            "Ring",
-            "rings.example",
-            ("v7",),
-            pods=pods,
-            phases=("status.state",),
-            job_labels=("rings.example/ring",),
-            rank_labels=("rings.example/peer",),
-        )
+    kind = WorkloadKind(
+        "Ring",
+        "rings.example",
+        ("v7",),
+        pods=pods,
+        phases=("status.state",),
+        job_labels=("rings.example/ring",),
+        rank_labels=("rings.example/peer",),
     )
+    monkeypatch.setitem(KINDS, ("Ring", "rings.example"), kind)
     spec = {"peers": 3, "podTemplate": template(2)}
     ring = workload("rings.example/v7", "Ring", "round", spec)
     read = jobs_of(imported(*machines(), ring, job("other"), pod("round-peer-1", "n1")))["round"]
@@ -183,16 +181,10 @@ def _container(name: str, cpu: str, memory: str, **fields: Any) -> Object:
         ({}, 2300, 1188),
         ({"overhead": {"cpu": "250m", "memory": "120Mi"}}, 2550, 1308),
         ({"resources": {"requests": {"cpu": "3"}, "limits": {"memory": "4Gi"}}}, 3000, 1188),
-        ({"initContainers": []}, 1000, 256),
         (
             {"containers": [], "initContainers": [], "resources": {"limits": {"memory": "4Gi"}}},
             0,
             4096,
-        ),
-        (
-            {"containers": [{"resources": {"limits": {"cpu": "7"}, "requests": {"cpu": "5"}}}]},
-            5500,
-            1188,
         ),
         ({"containers": [{"resources": {"limits": {"cpu": "7"}}}]}, 7500, 1188),
     ],

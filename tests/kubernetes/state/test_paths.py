@@ -11,7 +11,7 @@ import pytest
 from metronome_opt import allocate
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.manifests import build_manifests
-from metronome_opt.kubernetes.claims.schemas import CAPACITY, CLAIM
+from metronome_opt.kubernetes.claims.names import CAPACITY, CLAIM
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.objects import Objects

@@ -8,7 +8,6 @@ of each node at 100 Gbit/s, in 204 ms.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.nodes import Gpu
-from tests.cli.typed import Captured, metronome
+from tests.cli.typed import metronome
 from tests.kubernetes.state.small import cluster, gang, running, state_of
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 23.012892, "assumed": "as in paper-24"}}
@@ -84,19 +83,6 @@ def test_bert_is_placed_where_its_iteration_is_shortest(
     told = decision.best_ms, decision.alone_ms, decision.expected_ms
     assert told == pytest.approx((ms, ms, ms), rel=1e-5)
     assert decision.why_slower == ""
-
-
-def test_place_tells_the_iteration_of_bert(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("cluster.json").write_text(json.dumps(spec().to_dict()))
-    document = {"format": "metronome-job/1", "name": "b", "model": "BERT", "batch": 8}
-    for name, workers, said in (("b", 8, "iteration 361 ms"), ("c", 16, "iteration 555 ms")):
-        Path("job.json").write_text(json.dumps({**document, "name": name, "workers": workers}))
-        made = " --cluster cluster.json" if name == "b" else ""
-        assert metronome(f"place state job.json{made}") == 0
-        assert capsys.readouterr().out.splitlines()[1] == said
 
 
 def test_other_places_are_slower_and_it_says_why(tmp_path: Path) -> None:
