@@ -14,11 +14,17 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     restore_offsets,
     shorten_periods,
 )
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance, Job, Phase
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.kernels.burst_costs import add_windows, middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import SolverRun
 
 
 class PartialSchedule:
@@ -130,3 +136,24 @@ def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> di
             )
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
     return restore_offsets(problem.instance, offsets)
+
+
+def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
+    """Gate jobs at their own periods, each at its cheapest offset after jobs of higher weight.
+
+    A job that overloads a link there is not gated, nor is one that shares no link, or a link with a
+    hyperperiod above the limit.
+    """
+    offsets, periods = dict(instance.unshifted), dict[str, int]()
+    for part in components(simplify_links(instance).instance):
+        if part.links and not part.needs_stretch:
+            search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
+            greedy.run(search)
+            found, placed = search.offsets_by_job() or {}, PartialSchedule(part)
+            for job in sorted(part.jobs, key=lambda job: -job.weight):
+                cost = placed.costs(job.name, job.period) if job.name in found else None
+                if cost is not None and cost[found[job.name]] == 0:
+                    placed.put(job.name, job.period, found[job.name])
+            offsets |= {name: offset for name, (_, offset) in placed.kept.items()}
+            periods |= {name: period for name, (period, _) in placed.kept.items()}
+    return Plan(offsets, periods)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from metronome_opt.allocation.slots.feasibility import (
     FeasibilityTest,
@@ -220,7 +221,8 @@ def check_feasibility(
     problem = FeasibilityProblem(instance, cushion_slots, Budget(time_limit), seed, cores)
     with interrupt_stops(problem.budget):
         if chosen.exact and drop:
-            fit = select_gated_jobs(problem, chosen.load())
+            minimise: Any = chosen.load()
+            fit = select_gated_jobs(problem, minimise)
         elif chosen.exact:
             fit = _decide(problem, periods)
         else:
