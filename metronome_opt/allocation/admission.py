@@ -28,18 +28,11 @@ _MAX_LEAVING = 4  # next departures after which places are compared
 
 
 class AdmissionDecision(NamedTuple):
-    """The decision about a waiting job.
+    """The decision about a waiting job."""
 
-    Attributes
-    ----------
-    start
-        The start that was chosen; None if there is no room even when the next jobs have left.
-    now
-        The nearest place now; None if there is no room.
-    """
-
+    # the start that was chosen; None if there is no room even when the next jobs have left
     start: StartOption | None
-    now: StartOption | None
+    now: StartOption | None  # the nearest place now; None if there is no room
 
     @property
     def placement(self) -> Placement | None:

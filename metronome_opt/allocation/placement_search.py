@@ -56,15 +56,10 @@ Places = Mapping[str, Spot]
 
 @dataclass(frozen=True)
 class PlacementSearch:
-    """Places for the jobs of a scenario.
-
-    Attributes
-    ----------
-    mean_weights
-        Weights in the means that are minimised; None for the priorities, in one mean.
-    """
+    """Places for the jobs of a scenario."""
 
     scenario: Scenario
+    # weights in the means that are minimised; None for the priorities, in one mean
     mean_weights: MeanWeights | None = None
     _values: dict[object, Values] = field(default_factory=dict, init=False)
     _jobs_at: dict[object, Job] = field(default_factory=dict, init=False)

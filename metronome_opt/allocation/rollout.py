@@ -179,22 +179,13 @@ class Rollouts:
 
 @dataclass
 class _Queued:
-    """A waiting job.
-
-    Attributes
-    ----------
-    waits_for
-        The job whose departure it waits for; None to start once it fits.
-    placement
-        Where it starts then, if there is still room; its nearest place otherwise.
-    fits_since_ms
-        Since when it could have started.
-    """
+    """A waiting job."""
 
     job: JobRequest
-    waits_for: str | None = None
+    waits_for: str | None = None  # the job whose departure it waits for; None to start once it fits
+    # where it starts then, if there is still room; its nearest place otherwise
     placement: Placement | None = None
-    fits_since_ms: float | None = None
+    fits_since_ms: float | None = None  # since when it could have started
 
 
 @dataclass

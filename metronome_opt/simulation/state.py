@@ -137,55 +137,27 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class JobInstruction:
-    """Instruction to a job from its next iteration on.
+    """Instruction to a job from its next iteration on."""
 
-    Attributes
-    ----------
-    index
-        Index of the job.
-    windows
-        None to begin as soon as it can.
-    start_ms
-        Start of the next iteration if it has windows.
-    traffic_class
-        Class of its bursts from the next one on; links serve higher classes first.
-    """
-
-    index: int
-    windows: WindowSchedule | None = None
-    start_ms: float = 0.0
+    index: int  # index of the job
+    windows: WindowSchedule | None = None  # None to begin as soon as it can
+    start_ms: float = 0.0  # start of the next iteration if it has windows
+    # class of its bursts from the next one on; links serve higher classes first
     traffic_class: int = 0
 
 
 @dataclass
 class SimState:
-    """The cluster at a moment.
+    """The cluster at a moment."""
 
-    Attributes
-    ----------
-    room
-        Nodes, links and free resources.
-    engine
-        The engine, read only.
-    sharing
-        How links are shared.
-    jitter
-        Jitter of jobs that do not state theirs.
-    running
-        Jobs by index.
-    users
-        Indices of the jobs that cross a link, by link.
-    now
-        In ms.
-    """
-
-    room: CandidatePlacements
-    engine: Engine
-    sharing: Sharing = "fair"
-    jitter: float = 0.0
-    running: dict[int, RunningJob] = field(default_factory=dict)
+    room: CandidatePlacements  # nodes, links and free resources
+    engine: Engine  # the engine, read only
+    sharing: Sharing = "fair"  # how links are shared
+    jitter: float = 0.0  # jitter of jobs that do not state theirs
+    running: dict[int, RunningJob] = field(default_factory=dict)  # jobs by index
+    # indices of the jobs that cross a link, by link
     users: dict[str, list[int]] = field(default_factory=dict)
-    now: float = 0.0
+    now: float = 0.0  # in ms
     _used_ms: Counter[str] = field(default_factory=Counter)
     _used_since: dict[str, float] = field(default_factory=dict)
 

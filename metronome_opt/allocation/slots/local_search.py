@@ -58,22 +58,13 @@ def _complexity(plan: Plan) -> int:
 
 @dataclass(frozen=True)
 class OtherSlots:
-    """Moves of a job: ungated, or in other slots beside the gated jobs.
-
-    Attributes
-    ----------
-    longest
-        The longest period of each job, in slots.
-    hyperperiods_fit
-        Returns whether hyperperiods are short enough at some periods.
-    slowdowns
-        Returns the slowdown of each job under a plan.
-    """
+    """Moves of a job: ungated, or in other slots beside the gated jobs."""
 
     part: Instance
-    longest: Mapping[str, int]
+    longest: Mapping[str, int]  # the longest period of each job, in slots
+    # returns whether hyperperiods are short enough at some periods
     hyperperiods_fit: HyperperiodTest
-    slowdowns: Callable[[Plan], Floats]
+    slowdowns: Callable[[Plan], Floats]  # returns the slowdown of each job under a plan
 
     def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
         """Yield the plans whose hyperperiods are short enough."""

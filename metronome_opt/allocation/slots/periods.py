@@ -88,27 +88,15 @@ def deviation(job: Job) -> float:
 
 @dataclass(frozen=True)
 class PeriodCandidates:
-    """Candidates for the slots of jobs that share links.
-
-    Attributes
-    ----------
-    longest
-        The longest period of each job, in slots.
-    hyperperiods_fit
-        Returns whether hyperperiods are short enough at some periods.
-    budget
-        Time for the search of periods and offsets.
-    hyperperiod
-        Slots that periods have to divide; None for any periods.
-    mean_weights
-        Weights in the means that count; those of the jobs if None.
-    """
+    """Candidates for the slots of jobs that share links."""
 
     part: Instance
-    longest: Periods
+    longest: Periods  # the longest period of each job, in slots
+    # returns whether hyperperiods are short enough at some periods
     hyperperiods_fit: HyperperiodTest
-    budget: Budget
-    hyperperiod: int | None = None
+    budget: Budget  # time for the search of periods and offsets
+    hyperperiod: int | None = None  # slots that periods have to divide; None for any periods
+    # weights in the means that count; those of the jobs if None
     mean_weights: MeanWeights | None = None
 
     def plans(self) -> Iterator[Plan]:

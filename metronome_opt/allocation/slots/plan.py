@@ -16,20 +16,12 @@ _PER_MS = 1000  # microseconds
 
 @dataclass(frozen=True)
 class Plan:
-    """Offsets of all jobs, periods of gated jobs, and traffic classes.
+    """Offsets of all jobs, periods of gated jobs, and traffic classes."""
 
-    Attributes
-    ----------
-    offsets
-        Offsets of all jobs, in slots; an ungated job begins there.
-    periods
-        Slots from one window of a gated job to its next, by name. Other jobs are ungated.
-    classes
-        The traffic class of a job, by name; 0, the lowest one, if it is not named.
-    """
-
-    offsets: Mapping[str, int]
+    offsets: Mapping[str, int]  # offsets of all jobs, in slots; an ungated job begins there
+    # slots from one window of a gated job to its next, by name. Other jobs are ungated
     periods: Mapping[str, int] = FrozenDict()
+    # the traffic class of a job, by name; 0, the lowest one, if it is not named
     classes: Mapping[str, int] = FrozenDict()
 
     @classmethod

@@ -55,49 +55,31 @@ _SEARCHING, _SCREENING, _CONFIRMING = 0, 50_000, 100_000  # first seeds
 
 @dataclass(frozen=True)
 class SlotSearchOptions:
-    """Limits of a search for a plan, and its resources.
+    """Limits of a search for a plan, and its resources."""
 
-    Attributes
-    ----------
-    stretch_limit
-        The share of its period by which a job may be stretched at most; None for no limit but that
-        of the instance, a `max_stretch` above 0.
-    threads, network, exact_iterations, classes_kept, lives_ms
-        As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
-    hyperperiod
-        Slots that the periods of gated jobs have to divide; None for any periods.
-    start
-        A plan to try first.
-    base
-        The plan that losses are relative to; no job gated if None.
-    mean_weights
-        Weights in the means that are minimised, one after the other; None for the weights of the
-        jobs, in one mean.
-    max_loss
-        The share by which a job may become slower than under the base; None for any.
-    classes
-        How many traffic classes links serve in strict order; 1 for none.
-    max_events
-        Events to simulate for a group before no further candidates are tried; None for no limit.
-        The candidates are compared in any case.
-    tries_start_only
-        Whether no plan is tried but `start`.
-    """
-
+    # the share of its period by which a job may be stretched at most; None for no limit but that of
+    # the instance, a `max_stretch` above 0
     stretch_limit: Fraction | None = None
+    # threads, network, exact_iterations, classes_kept and lives_ms are those of `PlanSimulator`
     threads: int = 1
     network: str | None = None
+    # slots that the periods of gated jobs have to divide; None for any periods
     hyperperiod: int | None = None
-    start: Plan | None = None
-    base: Plan | None = None
+    start: Plan | None = None  # a plan to try first
+    base: Plan | None = None  # the plan that losses are relative to; no job gated if None
+    # weights in the means that are minimised, one after the other; None for the weights of the
+    # jobs, in one mean
     mean_weights: MeanWeights | None = None
+    # the share by which a job may become slower than under the base; None for any
     max_loss: Fraction | None = MAX_LOSS
-    classes: int = 1
+    classes: int = 1  # how many traffic classes links serve in strict order; 1 for none
     lives_ms: Mapping[str, float] | None = None
     exact_iterations: Mapping[str, Iteration] | None = None
     classes_kept: Mapping[str, int] | None = None
+    # events to simulate for a group before no further candidates are tried; None for no limit. The
+    # candidates are compared in any case
     max_events: int | None = None
-    tries_start_only: bool = False
+    tries_start_only: bool = False  # whether no plan is tried but `start`
 
     def evaluator(
         self,
@@ -146,20 +128,13 @@ class SlotSearchOptions:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """A plan, and the slowdown of each job.
-
-    Attributes
-    ----------
-    slowdowns, unshifted
-        By job: mean iteration time over its period, under the plan and with no job gated.
-    simulated
-        Whether simulations were needed; otherwise no job can ever be delayed.
-    """
+    """A plan, and the slowdown of each job."""
 
     plan: Plan
+    # by job: mean iteration time over its period, under the plan and with no job gated
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
-    simulated: bool
+    simulated: bool  # whether simulations were needed; otherwise no job can ever be delayed
 
 
 def long_periods(instance: Instance) -> int:

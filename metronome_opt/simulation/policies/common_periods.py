@@ -124,19 +124,11 @@ def best_shift(waits: Sequence[float], periods: Sequence[float], weights: Sequen
 
 @dataclass(frozen=True)
 class ContentionGroup:
-    """Jobs that share contended links, as an instance. Slot 0 is the moment `origin_ms`.
-
-    Attributes
-    ----------
-    members
-        Indices of the jobs, in the order of the instance's jobs.
-    ready_ms
-        When they could begin their next iterations, in this order.
-    """
+    """Jobs that share contended links, as an instance. Slot 0 is the moment `origin_ms`."""
 
     instance: Instance
-    members: tuple[int, ...]
-    ready_ms: tuple[float, ...]
+    members: tuple[int, ...]  # indices of the jobs, in the order of the instance's jobs
+    ready_ms: tuple[float, ...]  # when they could begin their next iterations, in this order
     origin_ms: float
 
     @classmethod

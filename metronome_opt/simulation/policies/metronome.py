@@ -223,20 +223,13 @@ class Metronome(Policy):
 
 @dataclass(frozen=True)
 class _Group:
-    """Jobs that may delay one another, and what they do now. Slot 0 of a plan is now.
-
-    Attributes
-    ----------
-    windows
-        Period in slots of gated jobs, and a moment at which a period began, in ms, by index.
-    classes
-        Traffic class of jobs by index, where it is above the lowest.
-    """
+    """Jobs that may delay one another, and what they do now. Slot 0 of a plan is now."""
 
     state: SimState
     members: Sequence[int]
+    # period in slots of gated jobs, and a moment at which a period began, in ms, by index
     windows: Mapping[int, tuple[int, float]]
-    classes: Mapping[int, int]
+    classes: Mapping[int, int]  # traffic class of jobs by index, where it is above the lowest
 
     def _ready_ms(self, index: int) -> float:
         return self.state.earliest_start(index) - self.state.now
