@@ -102,17 +102,13 @@ class _Simulation:
         sharing = conditions.sharing or cluster.network
         between = max(1, len(cluster.links) - len(cluster.nodes))
         paths = cluster.depth * (1 if cluster.spines == 1 else between)
+        workers = [job.spec.workers for job in self._jobs]
         self._engine = Engine(
             cluster.capacities,
             [
-                EngineJob(
-                    job.name,
-                    job.best,
-                    job.spec.priority,
-                    job.iterations,
-                    job.spec.workers + min(paths * job.spec.workers, between),
-                )
-                for job in self._jobs
+                EngineJob(job.name, job.best, job.spec.priority, job.iterations, count + most)
+                for job, count in zip(self._jobs, workers, strict=True)
+                for most in [min(paths * count, between)]
             ],
             sharing=sharing,
             conditions=conditions,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -33,33 +32,15 @@ _MAX_GROUP = 24  # jobs that are planned together
 
 
 class TrainingJob:
-    """A job of a scenario, with its iteration at every placement.
-
-    Parameters
-    ----------
-    index
-        Its position in the scenario.
-    traffic
-        Its traffic.
-
-    Attributes
-    ----------
-    pattern
-        Returns its iteration at a placement.
-    in_slots
-        Returns its bursts there in slots of `SLOT_MS`, and the slots of an iteration.
-    """
+    """A job of a scenario, with its iteration at every placement."""
 
     def __init__(self, index: int, traffic: JobTraffic) -> None:
-        self.index, self.traffic = index, traffic
+        self.index, self.traffic = index, traffic  # its position in the scenario
         self.spec: JobSpec = traffic.job
+        self.name = self.spec.name
         self.pattern = cache(traffic.isolated)
+        # its bursts in slots of `SLOT_MS`, and the slots of an iteration
         self.in_slots = cache(lambda transport: self.pattern(transport).to_slots(SLOT_MS))
-
-    @property
-    def name(self) -> str:
-        """Its name in the scenario."""
-        return self.spec.name
 
     @property
     def model(self) -> str:
@@ -193,15 +174,6 @@ class SimState:
         job = self.running[index].job
         return (job.iterations - self.engine.done(index)) * job.best_ms
 
-    @contextmanager
-    def trying(self, placed: RunningJob) -> Iterator[None]:
-        """Add a job temporarily."""
-        self.add(placed)
-        try:
-            yield
-        finally:
-            self.remove(placed.job.index)
-
     def group_of(self, seed: int) -> list[int]:
         """Return a job and the nearest jobs that may delay it, directly or through others."""
         members = {seed: None}
@@ -234,8 +206,7 @@ class SimState:
         """
         seen: set[int] = set()
         links = dict.fromkeys(link for placed in departed for link in placed.placement.links)
-        neighbours = (index for link in links for index in self.users.get(link, ()))
-        for index in [*arrived, *neighbours]:
+        for index in [*arrived, *(job for link in links for job in self.users.get(link, ()))]:
             if index not in seen:
                 members = self.group_of(index)
                 seen.update(members)

@@ -7,7 +7,7 @@ stay for hundreds of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import EngineJob, WindowSchedule
-from metronome_opt.problem.instance import Instance, Sharing
+from metronome_opt.problem.instance import Instance, Phase, Sharing
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.iteration import Iteration
 
@@ -36,11 +36,8 @@ EVENTS_PER_S = 500_000
 
 Values = tuple[float, ...]
 
-_CLOCK_MS = 1.0
-"""By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
-
-FIRST_TOLERANCE = 0.02
-"""The share of its period by which a job may be late for its first slot and yet take it."""
+_CLOCK_MS = 1.0  # by up to this clocks are wrong; NTP in a local network keeps within it
+_FIRST_TOLERANCE = 0.02  # of its period, by which a job may be late for its first slot
 
 _MIN_ITERATIONS = 5  # of a job that leaves
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
@@ -231,12 +228,7 @@ class PlanSimulator:
             if job.name in plan.periods:
                 at = max(0.0, at + self.jitter_factor * wrong[index])
                 period_ms = float(plan.periods[job.name] * slot_ms)
-                bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
-                slot = WindowSchedule(
-                    period_ms,
-                    tolerance_ms=FIRST_TOLERANCE * period_ms,
-                    bursts_ms=tuple(bursts),
-                )
+                slot = burst_windows(period_ms, job.phases, slot_ms)
             if jobs[index].pattern.jitter and not (slot and self._starts_in_slots):
                 if slot is not None:
                     slots.append((index, at, slot))
@@ -249,6 +241,12 @@ class PlanSimulator:
             ready = engine.earliest_start(index)
             engine.set_windows(index, slot, ready + (at - ready) % slot.period_ms)
         return engine
+
+
+def burst_windows(period_ms: float, phases: Iterable[Phase], slot_ms: int) -> WindowSchedule:
+    """Return the windows of the bursts of a gated job."""
+    bursts = sorted(float(phase.start * slot_ms) for phase in phases)
+    return WindowSchedule(period_ms, _FIRST_TOLERANCE * period_ms, bursts_ms=tuple(bursts))
 
 
 def _with_jitter(runner: EngineJob, factor: float) -> EngineJob:
