@@ -102,14 +102,14 @@ class _Simulation:
         sharing = conditions.sharing or cluster.network
         between = max(1, len(cluster.links) - len(cluster.nodes))
         paths = cluster.depth * (1 if cluster.spines == 1 else between)
-        workers = [job.spec.workers for job in self._jobs]
+        engine_jobs = []
+        for job in self._jobs:
+            links = job.spec.workers + min(paths * job.spec.workers, between)
+            made = EngineJob(job.name, job.best, job.spec.priority, job.iterations, links)
+            engine_jobs.append(made)
         self._engine = Engine(
             cluster.capacities,
-            [
-                EngineJob(job.name, job.best, job.spec.priority, job.iterations, count + most)
-                for job, count in zip(self._jobs, workers, strict=True)
-                for most in [min(paths * count, between)]
-            ],
+            engine_jobs,
             sharing=sharing,
             conditions=conditions,
             seed=seed,

@@ -11,8 +11,6 @@ from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 
-_PER_MS = 1000  # microseconds
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -71,11 +69,10 @@ def expected_ms(
     """
     times = {}
     for job in instance.jobs:
-        simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
+        microseconds = round(slowdowns[job.name] * job.period * instance.slot_ms * 1000)
         slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
-        times[job.name] = max(
-            isolated_iteration(instance, job).duration, slots, simulated / _PER_MS
-        )
+        isolated = isolated_iteration(instance, job).duration
+        times[job.name] = max(isolated, slots, Fraction(microseconds, 1000))
     return times
 
 

@@ -147,11 +147,12 @@ def long_periods(instance: Instance) -> int:
 
 def minimum_time(instance: Instance) -> float:
     """Return about how many seconds it takes to evaluate a plan of the jobs that share links."""
-    parts = (part for part in groups(instance) if len(part.jobs) > 1)
-    simulators = (
-        PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)) for part in parts
+    events = sum(
+        PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)).events
+        for part in groups(instance)
+        if len(part.jobs) > 1
     )
-    return _MIN_VALUES * sum(simulator.events for simulator in simulators) / EVENTS_PER_S
+    return _MIN_VALUES * events / EVENTS_PER_S
 
 
 Report = Callable[[Fraction], None]
@@ -234,9 +235,8 @@ def _search_group(
     if len(part.jobs) == 1 or budget.stopped:
         return [free]
     began = budget.remaining
-    evaluator = options.evaluator(
-        part, _SEARCHING, RACE_PERIODS, budget
-    )  # which simulates the base
+    # The base is simulated here.
+    evaluator = options.evaluator(part, _SEARCHING, RACE_PERIODS, budget)
     if evaluator.is_least(evaluator.means(free)) or budget.stopped:
         return [free]
     if began is not None and budget.remaining:
@@ -245,12 +245,11 @@ def _search_group(
         evaluator.budget = budget = budget.fraction(1.0 - share)
     search = _GroupSearch(part, options, hyperperiods_fit, evaluator, [free])
     search.try_start()
-    if options.tries_start_only:
-        return search.plans
-    slots = budget.fraction(1 / 2) if options.classes > 1 else budget
-    search.gate_all(slots)
-    search.gate_some(slots)
-    search.classify(budget)
+    if not options.tries_start_only:
+        slots = budget.fraction(1 / 2) if options.classes > 1 else budget
+        search.gate_all(slots)
+        search.gate_some(slots)
+        search.classify(budget)
     return search.plans
 
 
@@ -290,9 +289,10 @@ class _GroupSearch:
         """Return the longest periods that are allowed and under which no job loses too much."""
         longest, limit = {}, self.options.stretch_limit
         for job, slowest in zip(self.part.jobs, self.evaluator.limits.tolist(), strict=True):
-            shares = [] if math.isinf(slowest) else [Fraction(slowest) - 1]
-            shares += [] if limit is None else [limit]
-            slots = [int(max(Fraction(0), share) * job.period) for share in shares]
+            shares = [] if limit is None else [limit]
+            if not math.isinf(slowest):
+                shares.append(max(Fraction(0), Fraction(slowest) - 1))
+            slots = [int(share * job.period) for share in shares]
             slots += [job.max_stretch] if job.max_stretch else []
             most = min(slots, default=job.period)
             longest[job.name] = min(job.period + most, self.part.hyperperiod_limit)
@@ -312,14 +312,9 @@ class _GroupSearch:
 
     def gate_all(self, budget: Budget) -> None:
         """Try plans in which all jobs are gated."""
-        candidates = PeriodCandidates(
-            self.part,
-            self._longest(),
-            self.hyperperiods_fit,
-            budget,
-            self.options.hyperperiod,
-            self.options.mean_weights,
-        )
+        terms = (self.options.hyperperiod, self.options.mean_weights)
+        longest, fit = self._longest(), self.hyperperiods_fit
+        candidates = PeriodCandidates(self.part, longest, fit, budget, *terms)
         self._offer(list(candidates.plans()))
 
     def gate_some(self, budget: Budget) -> None:

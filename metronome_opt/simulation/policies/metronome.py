@@ -109,10 +109,9 @@ class Metronome(Policy):
             else:
                 free |= running.placement.links.keys()
         kept = {
-            running.job.name: self._windows[running.job.index][0] * SLOT_MS / running.job.best_ms
-            - 1
-            for running in gated
-            if free.isdisjoint(running.placement.links)
+            placed.job.name: self._windows[placed.job.index][0] * SLOT_MS / placed.job.best_ms - 1
+            for placed in gated
+            if free.isdisjoint(placed.placement.links)
         }
         jobs = (running.job for running in state.running.values())
         costs = {job.name: cost_ms for job in jobs if job.spec.nodes is None}
