@@ -43,10 +43,7 @@ class PairLosses:
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def on_link(
-        self,
-        one: tuple[Iteration, int, int],
-        other: tuple[Iteration, int, int],
-        capacity: int,
+        self, one: tuple[Iteration, int, int], other: tuple[Iteration, int, int], capacity: int
     ) -> tuple[float, float]:
         """Return by what share each of two jobs is slower on a link than by itself.
 

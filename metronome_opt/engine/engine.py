@@ -124,12 +124,7 @@ class Engine:
         self._state.jobs[job]["retry"] = 0.0  # it begins in its window
 
     def move(
-        self,
-        job: int,
-        links: Mapping[str, int],
-        *,
-        at: float,
-        pattern: Iteration | None = None,
+        self, job: int, links: Mapping[str, int], *, at: float, pattern: Iteration | None = None
     ) -> None:
         """Interrupt a job, and start it across other links, without windows, at a time.
 

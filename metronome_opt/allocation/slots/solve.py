@@ -20,12 +20,7 @@ from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import (
-    COMPLETION,
-    DELAY,
-    LEXICOGRAPHIC,
-    SLOWDOWN,
-)
+from metronome_opt.problem.objectives import COMPLETION, DELAY, LEXICOGRAPHIC, SLOWDOWN
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
