@@ -134,10 +134,7 @@ def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
 def _later(
     job: JobRequest, occupancy: Occupancy, limit: float | None = None
 ) -> Iterator[tuple[StartOption, str]]:
-    """Yield the cheapest places after each of the next departures, with the job that leaves last.
-
-    Those are omitted whose wait costs `limit` by itself.
-    """
+    """Yield cheapest starts after the next departures, and who leaves, while waits cost less."""
     later = occupancy.copy()
     leaving = sorted(occupancy.placed.values(), key=lambda placed_job: placed_job.job.expected_ms)
     for leaving_job in leaving[:_MAX_LEAVING]:

@@ -68,10 +68,7 @@ def allocate_jobs(
 
 
 def _is_better(new: Result, old: Result, mean_weights: MeanWeights | None) -> bool:
-    """Return whether a result is better than another one, by means of simulated slowdowns.
-
-    One that was not simulated is not. Nor is one whose jobs are others.
-    """
+    """Return whether means of simulated slowdowns are better, of results with the same jobs."""
     from metronome_opt.allocation.slots.evaluator import is_better
     from metronome_opt.allocation.slots.simulator import weight_rows
 

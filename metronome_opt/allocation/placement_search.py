@@ -294,10 +294,7 @@ class PlacementSearch:
         return tuple(Link(name=name, capacity=capacity) for name, capacity in capacities)
 
     def instance_at(self, places: Places) -> Instance:
-        """Return the instance of the jobs at their places, of which each is built once per place.
-
-        It equals that of `problem_at`.
-        """
+        """Return the instance that `problem_at` has; each job is built once per place."""
         scenario, taken, jobs = self.scenario, Counter[str](), []
         for index, spec in enumerate(scenario.jobs):
             if spec.name in places:

@@ -109,15 +109,7 @@ class PlacedJob:
 def job_requests(
     scenario: Scenario, traffic: Mapping[str, JobTraffic], mean_weights: MeanWeights | None = None
 ) -> Mapping[str, JobRequest]:
-    """Return the jobs of a scenario by name, none of which ends.
-
-    Parameters
-    ----------
-    traffic
-        Of the jobs, by name.
-    mean_weights
-        Weights in the means that are minimised; None for the priorities, in one mean.
-    """
+    """Return the jobs of a scenario by name, none of which ends; weights are priorities if None."""
     weights = _weights(scenario, mean_weights)
     return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
 

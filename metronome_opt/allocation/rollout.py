@@ -99,19 +99,8 @@ class Choice(NamedTuple):
 class Rollouts:
     """Comparison of choices for a waiting job.
 
-    Parameters
-    ----------
-    job
-        The waiting job.
-    occupancy
-        The jobs that run.
-    before, after
-        Other waiting jobs: those that wait by choice until the next departure, and those after it
-        in the queue.
-    arrivals
-        The jobs seen so far.
-    may_wait
-        Whether later jobs wait for better places.
+    Others wait, too: those `before` it by choice until the next departure, those `after` it in the
+    queue. `may_wait` says whether later jobs wait for better places.
     """
 
     def __init__(

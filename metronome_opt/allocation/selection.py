@@ -57,10 +57,7 @@ def _one_by_one(jobs: Sequence[JobRequest], resources: FreeResources) -> dict[st
 def _packed(
     jobs: Sequence[JobRequest], resources: FreeResources, hint: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the best choice that CP-SAT finds; empty if it finds none.
-
-    The first variables say which jobs run, the others how many tasks of a job are on a node.
-    """
+    """Return the best choice that CP-SAT finds; empty if it finds none."""
     names = [node.name for node in resources.cluster.nodes]
     unit = len(jobs) + 1  # one job more or less counts less than any weight
     costs = [-unit * lost([job])[0] - 1 for job in jobs]

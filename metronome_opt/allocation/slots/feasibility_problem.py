@@ -142,14 +142,9 @@ def _largest_sum(instance: Instance) -> tuple[int, str]:
 
 
 def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
-    """Return the instance of some jobs at some periods, with extended bursts and weights of 1.
+    """Return the instance of the jobs that have a period, with extended bursts and weights of 1.
 
     Its contention is 0 exactly where the jobs fit.
-
-    Parameters
-    ----------
-    periods
-        Periods by name; jobs that it does not name are omitted. It must name at least one.
     """
     jobs = tuple(
         job.model_copy(update={"period": periods[job.name], "max_stretch": 0, "weight": 1})

@@ -31,15 +31,9 @@ class PartialSchedule:
     """Jobs of an instance at their periods and offsets; no link is overloaded.
 
     The demand of a link is kept over the least common multiple H of the periods that are placed on
-    it. A further job of period T meets each slot of it that is congruent to one of its own modulo
-    gcd(H, T), so only the largest demand of each residue counts.
-
-    Parameters
-    ----------
-    cushion_slots
-        Slots added to bursts.
-    max_slots
-        The longest common multiple H; the hyperperiod limit of the instance if None.
+    it, up to `max_slots`, by default the hyperperiod limit. A further job of period T meets each
+    slot of it that is congruent to one of its own modulo gcd(H, T), so only the largest demand of
+    each residue counts.
     """
 
     def __init__(
@@ -54,10 +48,7 @@ class PartialSchedule:
         self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
 
     def costs(self, name: str, period: int) -> Ints | None:
-        """Return an array over the offsets of a job, 0 where it fits.
-
-        None if it fits nowhere.
-        """
+        """Return an array over the offsets of a job, 0 where it fits; None if it fits nowhere."""
         job = self.instance.job(name)
         if any(math.lcm(len(self._demand[link]), period) > self._max_slots for link in job.links):
             return None
@@ -114,10 +105,7 @@ class PartialSchedule:
 def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> dict[str, int]:
     """Place each job at its roomiest offset, if there is a feasible one; return the offsets.
 
-    Parameters
-    ----------
-    first
-        Jobs that come before the others; both parts by weight, then by traffic, largest first.
+    Jobs in `first` come before the others; both parts by weight, then by traffic, largest first.
     """
 
     def key(job: Job) -> tuple[bool, int, Fraction]:

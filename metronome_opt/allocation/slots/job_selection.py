@@ -49,13 +49,8 @@ _LARGEST_LOAD = 2**32  # of a link; many jobs add to it
 class Master:
     """The problem as rows over the jobs that are dropped, by number; `forbid` adds rows.
 
-    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong.
-
-    Attributes
-    ----------
-    weights
-        Weights of the jobs, in units of ``1 / scale``. Where they are too large for a back end,
-        they are rounded down, and bounds are a little lower.
+    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong. Weights are
+    in units of ``1 / scale``: where they are too large for a back end, they are rounded down.
     """
 
     def __init__(

@@ -95,13 +95,7 @@ def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
 
 
 def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
-    """Yield distinct periods for a job, from its own to the longest.
-
-    Parameters
-    ----------
-    theirs
-        Periods of the other jobs as they run.
-    """
+    """Yield distinct periods: stretched ones, and such as fit those of others as they run."""
     spread = [job.period * (100 + stretch) // 100 for stretch in _STRETCHES]
     suitable = [other for period in theirs for other in (period // 2, period, 2 * period)]
     for period in sorted({*spread, *suitable}):

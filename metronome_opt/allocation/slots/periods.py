@@ -187,10 +187,7 @@ class PeriodCandidates:
         return offsets
 
     def _offsets(self, periods: Periods, growth: float, budget: Budget) -> Mapping[str, int] | None:
-        """Return offsets at which jobs fit with extended bursts, if a short search finds some.
-
-        Bursts grow by `growth` standard deviations, by the cushion at least.
-        """
+        """Return offsets with bursts longer by `growth` deviations, or the cushion."""
         part = at_periods(self.part, periods)
         deviations = [deviation(job) for job in self.part.jobs]
         if not any(deviations):

@@ -138,10 +138,7 @@ class PlanResult:
 
 
 def long_periods(instance: Instance) -> int:
-    """Return the periods of the longest job that a replication lasts which decides at last.
-
-    It decreases with the number of jobs, since there is no time for hundreds.
-    """
+    """Return the periods of the longest job in a last replication, fewer of many jobs."""
     return max(RACE_PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
 
@@ -171,10 +168,7 @@ def search_plan(
 ) -> PlanResult:
     """Return the plan that `find_plan` returns, with the slowdowns of all jobs.
 
-    Parameters
-    ----------
-    report
-        Notified of the weighted mean slowdown of the whole after each group of jobs.
+    The weighted mean slowdown of the whole is reported after each group of jobs.
     """
     plan = Plan(dict(instance.unshifted))
     slowdowns = {job.name: 1.0 for job in instance.jobs}
@@ -336,10 +330,7 @@ class _GroupSearch:
                 self._improve(moves, budget)
 
     def classify(self, budget: Budget) -> None:
-        """Try traffic classes, with the slots of the best plan and without any.
-
-        Orders that follow the weights of jobs come first.
-        """
+        """Try traffic classes, with the slots of the best plan and without any."""
         if self.options.classes < 2:
             return
         from metronome_opt.allocation.slots.classes import FEW, class_orders, follows_weights

@@ -43,10 +43,7 @@ _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
 def means_of(part: Instance, mean_weights: MeanWeights | None = None) -> MeanWeights:
-    """Return the weights in means that concern jobs of a part; their own if there are no others.
-
-    All are 1 if all are 0.
-    """
+    """Return weights in means that concern jobs of a part, by default their own; 1 if all are 0."""
     names = [job.name for job in part.jobs]
     given = mean_weights or ({job.name: job.weight for job in part.jobs},)
     concerned = tuple({name: level[name] for name in names} for level in given)

@@ -119,13 +119,7 @@ _FORMS: Mapping[tuple[str, ...], Callable[[_Row], Arrival]] = {
 
 @lru_cache(maxsize=1)  # all cells and seeds ask for it
 def read_trace(path: str | Path) -> Sequence[Arrival]:
-    """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is none of the known forms, or a line of it is damaged.
-    """
+    """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz)."""
     arrivals: list[Arrival] = []
     try:
         with _OPENERS.get(Path(path).suffix, open)(path, "rt", encoding="utf-8-sig") as file:

@@ -149,7 +149,6 @@ def divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> l
 
     That is a maximum cut of the contention graph into `levels` parts, none of which is before
     another one and after it. It is sought by dynamic programming, over random topological orders.
-
     Losses of two jobs that share a link and a level have shape (jobs, jobs), positive above the
     diagonal, for jobs are in the order of their priorities; 0 if they share no link.
     """
