@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.arguments import (
     Problem,
@@ -18,6 +17,7 @@ from metronome_opt.allocation.arguments import (
     find_limits,
     find_names,
     find_source,
+    hyperperiod_of,
     naming_problem,
     place_jobs,
     read_problem,
@@ -28,6 +28,7 @@ from metronome_opt.problem.objectives import (
     COMPLETION,
     CONTENTION,
     SLOWDOWN,
+    MeanWeights,
     are_simulated,
     simulated_levels,
 )
@@ -230,40 +231,37 @@ def allocate(
         If the solver's back end is not installed; the text says what to install.
     """
     from metronome_opt.allocation.driver import allocate_jobs, load_allocation
+    from metronome_opt.allocation.slots.evaluator import MAX_LOSS
+    from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
     from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 
     source = find_source(scenario, network)
     chosen = find_solver(solver, ALLOCATION_SOLVERS)
     time_limit, watch = find_limits(time_limit, stop)
     check_numbers(time_limit, seed, threads)
-    limits: dict[str, Any] = {
-        "stretch_limit": check_share("stretch_limit", stretch_limit),
-        "max_loss": check_share("max_loss", max_loss),
-    }
+    stretch_limit = check_share("stretch_limit", stretch_limit)
+    max_loss = check_share("max_loss", max_loss)
     names, _ = find_names(objective)
     if not are_simulated(names):
         raise InputError(
             f"objective: must be slowdown, lexicographic or completion, got "
             f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
         )
-    if COMPLETION in names:
-        limits["iterations"] = find_iterations(source)
+    iterations = find_iterations(source) if COMPLETION in names else None
     if time_limit != 0:
         load_allocation(chosen)
+    options = SlotSearchOptions(
+        stretch_limit=stretch_limit,
+        max_loss=MAX_LOSS if max_loss is None else max_loss,
+        network=network,
+        hyperperiod=hyperperiod_of(source),
+        mean_weights=simulated_levels(names, weights_of(source)),
+        threads=threads or os.cpu_count() or 1,
+    )
     budget = Budget(time_limit, watch=watch)
     with interrupt_stops(budget):
-        return allocate_jobs(
-            scenario,
-            source,
-            chosen,
-            budget,
-            mean_weights=simulated_levels(names, weights_of(source)),
-            seed=seed,
-            threads=threads or os.cpu_count() or 1,
-            network=network,
-            names=names,
-            **limits,
-        )
+        terms = (source, chosen, budget, options)
+        return allocate_jobs(scenario, *terms, seed=seed, names=names, iterations=iterations)
 
 
 def pareto(
@@ -329,7 +327,9 @@ def pareto(
         points = tuple(state_places(point, placed, None) for point in front.points)
         return replace(front, points=points, notes=(*notes_on(placed), *front.notes))
     from metronome_opt.allocation.driver import allocate_once
+    from metronome_opt.allocation.slots.evaluator import MAX_LOSS
     from metronome_opt.allocation.slots.front import NAMES, slowdown_front
+    from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
     from metronome_opt.allocation.slots.solve import warm_up_engine
 
     if cushion_slots:
@@ -339,24 +339,19 @@ def pareto(
     loss = check_share("max_loss", max_loss)
     warm_up_engine()
     budget = Budget(time_limit)
-    minimise = partial(
-        allocate_once,
-        problem,
-        source,
-        find_solver("auto"),
-        seed=seed,
-        threads=threads or os.cpu_count() or 1,
+    options = SlotSearchOptions(
+        max_loss=MAX_LOSS if loss is None else loss,
         network=network,
-        max_loss=loss,
-        names=NAMES,
+        hyperperiod=hyperperiod_of(source),
+        threads=threads or os.cpu_count() or 1,
     )
+
+    def minimise(weights: MeanWeights, part: Budget) -> Result:
+        chosen, mine = find_solver("auto"), replace(options, mean_weights=weights)
+        return allocate_once(problem, source, chosen, part, mine, seed=seed, names=NAMES)
+
     with interrupt_stops(budget):
-        return slowdown_front(
-            weights_of(source),
-            lambda weights, part: minimise(part, mean_weights=weights),
-            budget,
-            callback,
-        )
+        return slowdown_front(weights_of(source), minimise, budget, callback)
 
 
 def simulate(

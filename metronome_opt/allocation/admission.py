@@ -28,18 +28,11 @@ _MAX_LEAVING = 4  # next departures after which places are compared
 
 
 class AdmissionDecision(NamedTuple):
-    """The decision about a waiting job.
+    """The decision about a waiting job."""
 
-    Attributes
-    ----------
-    start
-        The start that was chosen; None if there is no room even when the next jobs have left.
-    now
-        The nearest place now; None if there is no room.
-    """
-
+    # the start that was chosen; None if there is no room even when the next jobs have left
     start: StartOption | None
-    now: StartOption | None
+    now: StartOption | None  # the nearest place now; None if there is no room
 
     @property
     def placement(self) -> Placement | None:
@@ -141,10 +134,7 @@ def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
 def _later(
     job: JobRequest, occupancy: Occupancy, limit: float | None = None
 ) -> Iterator[tuple[StartOption, str]]:
-    """Yield the cheapest places after each of the next departures, with the job that leaves last.
-
-    Those are omitted whose wait costs `limit` by itself.
-    """
+    """Yield cheapest starts after the next departures, and who leaves, while waits cost less."""
     later = occupancy.copy()
     leaving = sorted(occupancy.placed.values(), key=lambda placed_job: placed_job.job.expected_ms)
     for leaving_job in leaving[:_MAX_LEAVING]:

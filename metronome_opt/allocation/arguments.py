@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Sharing
@@ -16,7 +16,6 @@ from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import locate, read_source
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT, Exact
-from metronome_opt.solvers.budget import Budget
 
 _OLD_NAMES = {"strict": "lexicographic"}  # of objectives, for one release
 _NETWORKS = (*get_args(Sharing), "gated")
@@ -84,31 +83,19 @@ def naming_problem(problem: object) -> Iterator[None]:
         raise ScenarioError(error.lines[0], error.lines[1:]) from None
 
 
-def place_jobs(
-    source: PlacedInstance | Scenario, budget: Budget | None = None, **terms: Any
-) -> PlacedInstance:
-    """Return the problem with all jobs placed.
-
-    Without a budget jobs are at the nearest nodes, otherwise where means of slowdowns are small;
-    terms are those of `metronome_opt.allocation.scenario_search.allocate`.
-    """
+def place_jobs(source: PlacedInstance | Scenario) -> PlacedInstance:
+    """Return the problem with all jobs placed, those without nodes at the nearest ones."""
     if isinstance(source, PlacedInstance):
         return source
     if source.is_placed:
         return build_scenario(source)
-    from metronome_opt.allocation.scenario_search import allocate, nearest
+    from metronome_opt.allocation.scenario_search import nearest
 
-    return nearest(source) if budget is None else allocate(source, budget, **terms)
+    return nearest(source)
 
 
 def find_iterations(source: PlacedInstance | Scenario) -> Mapping[str, float]:
-    """Return the number of iterations of each job, by name.
-
-    Raises
-    ------
-    InputError
-        If it is not known of a job.
-    """
+    """Return the number of iterations of each job, by name; an `InputError` where unknown."""
     if isinstance(source, Scenario):
         known = {job.name: job.iterations for job in source.jobs}
     else:
@@ -127,9 +114,9 @@ def find_iterations(source: PlacedInstance | Scenario) -> Mapping[str, float]:
 
 def hyperperiod_of(source: PlacedInstance | Scenario) -> int | None:
     """Return the slots that all periods have to divide; None for any periods."""
-    cluster = source.cluster if isinstance(source, Scenario) else None
-    hyperperiod: int | None = getattr(cluster, "hyperperiod", None)  # of a cluster with a grid
-    return hyperperiod
+    return getattr(
+        getattr(source, "cluster", None), "hyperperiod", None
+    )  # of a cluster with a grid
 
 
 def find_limits(

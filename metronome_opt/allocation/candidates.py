@@ -229,10 +229,9 @@ def network_cost(placement: Placement) -> tuple[int, ...]:
 
 
 def _tiers(ways: Sequence[Sequence[str]], closed: Set[str]) -> list[list[list[list[int]]]]:
-    """Return for each tier, the lowest first, what is below its switches; all is at the top.
+    """Return for each tier, the lowest first, the racks below its switches, by the next tier down.
 
-    What is below a switch is divided by the switches of the tier below it, down to single racks.
-    Racks that do not reach it are omitted: those that are closed carry nothing.
+    Closed racks, which carry nothing, are omitted where they would have to reach a switch.
     """
     tiers = []
     for depth in range(max(map(len, ways)) - 1, -1, -1) or [0]:

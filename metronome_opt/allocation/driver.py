@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from metronome_opt.allocation.arguments import hyperperiod_of, naming_problem, place_jobs
+from metronome_opt.allocation.arguments import naming_problem
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import SLOWDOWN, MeanWeights
 from metronome_opt.problem.result import Result, StopReason
@@ -21,8 +21,7 @@ from metronome_opt.solvers.registry import Solver, find_solver
 
 if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan import Plan
-    from metronome_opt.allocation.slots.simulator import Values
-
+    from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 
 _AT_PLACES = "bound and proof hold for this placement only"
 _BOUNDS = (
@@ -47,48 +46,42 @@ def allocate_jobs(
     source: PlacedInstance | Scenario,
     solver: Solver,
     budget: Budget,
+    options: SlotSearchOptions,
     **terms: Any,
 ) -> Result:
     """Return the better of what ``greedy`` and another solver of allocation find.
 
     The arguments are those of `allocate_once`.
     """
-    from metronome_opt.allocation.greedy import rotate_greedily
+    from metronome_opt.allocation.slots.greedy import rotate_greedily
 
-    run = partial(allocate_once, problem, source, solver, budget, **terms)
+    run = partial(allocate_once, problem, source, solver, budget, options, **terms)
     baseline = run(places_by="greedy", plan=rotate_greedily)
     if solver.name == "greedy" or baseline.stop_reason is StopReason.PROVED or budget.stopped:
         return baseline
     result = run(places_by=solver.name)
-    if _is_better(baseline, result, terms["mean_weights"]):
+    if _is_better(baseline, result, options.mean_weights):
         schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
         notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
         return replace(baseline, schedule=schedule, stop_reason=result.stop_reason, notes=notes)
     return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
 
 
-def _is_better(new: Result, old: Result, mean_weights: MeanWeights) -> bool:
-    """Return whether a result is better than another one, by means of simulated slowdowns.
-
-    One that was not simulated is not. Nor is one whose jobs are others.
-    """
+def _is_better(new: Result, old: Result, mean_weights: MeanWeights | None) -> bool:
+    """Return whether means of simulated slowdowns are better, of results with the same jobs."""
     from metronome_opt.allocation.slots.evaluator import is_better
+    from metronome_opt.allocation.slots.simulator import weight_rows
 
     if new.schedule.expected_ms is None or set(new.offsets) != set(old.offsets):
         return False
     if old.schedule.expected_ms is None:
         return True
-    return is_better(_means(new, mean_weights), _means(old, mean_weights))
-
-
-def _means(result: Result, mean_weights: MeanWeights) -> Values:
-    from metronome_opt.allocation.slots.simulator import weight_rows
-
-    instance, schedule = result.instance, result.schedule
-    times = schedule.expected_ms or {}
-    periods = {job.name: job.period * instance.slot_ms for job in instance.jobs}
-    slowdowns = [float(times[name] / period) for name, period in periods.items()]
-    return tuple((weight_rows(instance, mean_weights) @ slowdowns).tolist())
+    means = []
+    for result in (new, old):
+        instance, times = result.instance, result.schedule.expected_ms or {}
+        slowdowns = [float(times[j.name] / (j.period * instance.slot_ms)) for j in instance.jobs]
+        means.append((weight_rows(instance, mean_weights) @ slowdowns).tolist())
+    return is_better(means[0], means[1])
 
 
 def allocate_once(
@@ -96,17 +89,13 @@ def allocate_once(
     source: PlacedInstance | Scenario,
     solver: Solver,
     budget: Budget,
+    options: SlotSearchOptions,
     *,
-    mean_weights: MeanWeights,
     seed: int,
-    threads: int,
+    names: Sequence[str],
     places_by: str = "auto",
     plan: Callable[[Instance, Budget], Plan] | None = None,
-    network: str | None = None,
-    stretch_limit: Fraction | None = None,
-    max_loss: Fraction | None = None,
     iterations: Mapping[str, float] | None = None,
-    **terms: Any,
 ) -> Result:
     """Place the jobs of a problem that have no places, then choose slots there.
 
@@ -114,50 +103,38 @@ def allocate_once(
     ----------
     problem, source
         As the user names it, and as it was read.
-    mean_weights
-        Weights in the means that are minimised.
+    options
+        Limits of plans, and weights in the means that are minimised.
+    names
+        Objectives that `are_simulated`.
     places_by
         The solver of allocation that decides places.
     plan
         Returns the one plan that is tried instead of a search.
     iterations
         The number of iterations of each job, for completion.
-    terms
-        Further arguments of `solve_slowdown`.
     """
-    from metronome_opt.allocation.slots.evaluator import MAX_LOSS
+    from metronome_opt.allocation.scenario_search import allocate
     from metronome_opt.allocation.slots.solve import solve_slowdown
 
-    limits: dict[str, Any] = {
-        "mean_weights": mean_weights,
-        "network": network,
-        "hyperperiod": hyperperiod_of(source),
-        "stretch_limit": stretch_limit,
-        "max_loss": MAX_LOSS if max_loss is None else max_loss,
-    }
     with naming_problem(problem):
-        placed = place_jobs(
-            source,
-            budget,
-            seed=seed,
-            solver=places_by,
-            threads=threads,
-            **limits,
-        )
+        if isinstance(source, Scenario):
+            placed, found = allocate(source, budget, solver=places_by, seed=seed, options=options)
+        else:
+            placed, found = source, None
     instance = placed.instance
+    if iterations:
+        best = {job.name: instance.best_ms(job) for job in instance.jobs}
+        lives = {name: float(iterations[name] * ms) for name, ms in best.items()}
+        options = replace(options, lives_ms=lives)
     result = solve_slowdown(
-        Arguments(instance, solver, budget, seed, threads, budget.note),
-        found=getattr(placed, "plan", None),
+        Arguments(instance, solver, budget, seed, options.threads, budget.note),
+        options,
+        names=names,
+        found=found,
         only=plan and plan(instance, budget),
-        lives_ms={
-            job.name: float(iterations[job.name] * instance.best_ms(job)) for job in instance.jobs
-        }
-        if iterations
-        else None,
-        **limits,
-        **terms,
     )
-    return state_allocation(result, placed, network)
+    return state_allocation(result, placed, options.network)
 
 
 def state_allocation(result: Result, placed: PlacedInstance, network: str | None) -> Result:
@@ -168,7 +145,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
     schedule = state_places(result.schedule, placed, network)
     at_places, notes = schedule.lower_bound, (*result.notes, *notes_on(placed))
     if placed.places is None or schedule.primary_objective != SLOWDOWN or at_places is None:
-        notes = (*notes, *proof_notes(placed))
+        notes = (*notes, *(() if placed.places is None else (_AT_PLACES,)))
         return replace(result, schedule=schedule, notes=notes)
     value = schedule.objectives[SLOWDOWN]
     # In finite replications chance may bring the value below the bound.
@@ -203,8 +180,3 @@ def notes_on(placed: PlacedInstance) -> tuple[str, ...]:
     """Return remarks on places that were chosen."""
     waiting = [_WAITING] if placed.waiting else []
     return (*([placed.comparison] if placed.comparison else []), *waiting)
-
-
-def proof_notes(placed: PlacedInstance) -> tuple[str, ...]:
-    """Return what proofs hold for, where places were chosen."""
-    return () if placed.places is None else (_AT_PLACES,)

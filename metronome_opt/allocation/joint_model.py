@@ -10,34 +10,38 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 
+from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.paths import list_paths
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, places_of
-from metronome_opt.allocation.pools import build_pool
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
-from metronome_opt.allocation.slots.milp import Row, minimise_in_process
+from metronome_opt.allocation.slots.integer_program import (
+    MAX_OBJECTIVE,
+    Minimise,
+    Row,
+    minimise_by_cpsat,
+    minimise_in_process,
+)
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
-MAX_OBJECTIVE = {"cpsat": 2**40, "milp": 2**30}
-"""Largest objective by solver: HiGHS takes larger integers for equal within its tolerances."""
-
-_TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
+_SHAPES = 12  # candidates of a job that are rotated
+_MAX_POOL = 96  # placements of a job
+_SOLVERS: Mapping[str, Minimise] = {"cpsat": minimise_by_cpsat, "milp": minimise_in_process}
 _PACKED = "places are those by which the least weight waits, which no pool of the model has"
 _NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
 
@@ -96,30 +100,9 @@ def place_by_model(
 ) -> tuple[Occupancy, list[JobRequest], PoolBound | None]:
     """Place jobs in a cluster, as `search_placements` does.
 
-    Parameters
-    ----------
-    jobs
-        The jobs without a placement.
-    occupancy
-        The jobs that have one, and keep it.
-    solver
-        ``cpsat`` or ``milp``.
-    seed, threads
-        As of CP-SAT.
-    pinned
-        Jobs that keep their nodes, but whose flows may take other paths.
-
-    Returns
-    -------
-    tuple
-        What `search_placements` returns, by greedy insertion if nothing better is found; and the
-        cost of the placements with its bound over the pools, None if time was too short for a
-        model.
-
-    Raises
-    ------
-    SolverError
-        If the solver fails.
+    `pinned` jobs keep their nodes, but their flows may take other paths. Returns what
+    `search_placements` does, by greedy insertion if nothing better is found; and the cost of the
+    placements with its bound over the pools, None if time was too short for a model.
     """
     start, waiting = search_placements(jobs, occupancy, Budget(0))
     occupancy, jobs = occupancy.copy(), [*jobs, *pinned]
@@ -133,18 +116,19 @@ def place_by_model(
     ]
     if budget.stopped:
         return start, waiting, None
-    model = JointModel(
-        jobs, occupancy, pools, MAX_OBJECTIVE[solver], budget, allows_waiting=bool(waiting)
-    )
+    minimise, allows_waiting = _SOLVERS[solver], bool(waiting)
+    most = MAX_OBJECTIVE[minimise]
+    model = JointModel(jobs, occupancy, pools, most, budget, allows_waiting=allows_waiting)
     if not model.is_complete:
         return start, waiting, None
     chosen = [len(pool) if placed is None else 0 for placed, pool in zip(found, pools, strict=True)]
-    if solver == "cpsat":
-        solution, bound = _solve_by_cpsat(model, chosen, budget, seed, threads)
-    else:
-        solution, bound = _solve_by_milp(model, budget)
-    if solution is not None:
-        chosen = min(chosen, solution, key=model.value)
+    groups = zip(model.groups, chosen, strict=True)
+    hint = [int(n == at) for group, at in groups for n in range(len(group))]
+    values, bound = minimise(
+        budget, model.costs, model.rows, hint=hint, num_workers=threads, random_seed=seed
+    )
+    if values is not None:
+        chosen = min(chosen, model.indices(values), key=model.value)
     best, left = occupancy.copy(), []
     for job, pool, at in zip(jobs, pools, chosen, strict=True):
         if at < len(pool):
@@ -154,33 +138,69 @@ def place_by_model(
     return best, left, model.pool_bound(chosen, bound)
 
 
+def build_pool(
+    resources: CandidatePlacements, job: JobRequest, first: Sequence[Placement] = ()
+) -> list[Placement]:
+    """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.
+
+    They are moved by rotation, as all permutations of equal nodes would be too many. Those of
+    `first` come first.
+    """
+    pool = {(placement.nodes, placement.paths): placement for placement in first}
+    for shape in resources.candidates(job, _SHAPES):
+        turned = _rotations(resources, shape, job) if job.nodes is None else [shape.nodes]
+        for nodes in dict.fromkeys(turned):
+            if len(pool) >= _MAX_POOL:
+                break
+            if (placement := resources.try_nodes(nodes, job)) is not None:
+                for routed in _with_paths(resources, job, placement):
+                    pool.setdefault((routed.nodes, routed.paths), routed)
+    return list(pool.values())
+
+
+def _with_paths(
+    resources: CandidatePlacements, job: JobRequest, placement: Placement
+) -> Iterator[Placement]:
+    """Yield a placement with the paths that its flows may take."""
+    if not placement.paths or resources.cluster.routing != "chosen":
+        yield placement
+        return
+    for paths in list_paths(placement.paths, resources.cluster.spines):
+        routed = resources.by_paths(placement.nodes, job, paths)
+        if job.fits(routed):
+            yield routed
+
+
+def _rotations(
+    resources: CandidatePlacements, placement: Placement, job: JobRequest
+) -> Iterator[tuple[str, ...]]:
+    """Yield the nodes of a placement with racks, and nodes within racks, rotated."""
+    free = resources.tasks_by_node(job.task_resources)
+    racks: dict[str | None, list[str]] = {}
+    for node in resources.cluster.nodes:
+        racks.setdefault(node.rack, []).append(node.name)
+    nodes = list(racks.values())
+    counts = Counter(placement.nodes)
+    parts = [[counts[node] for node in there if node in counts] for there in nodes]
+    yield tuple(sorted(placement.nodes))
+    for turn in range(len(parts)):
+        for step in range(max(map(len, nodes))):
+            chosen: list[str] = []
+            for rack, part in enumerate(parts):
+                there = nodes[(rack + turn) % len(parts)]
+                able = [node for node in there if free[node] >= max(part, default=1)]
+                if len(able) >= len(part):
+                    for place, count in enumerate(part, step):
+                        chosen += [able[place % len(able)]] * count
+            if len(chosen) == job.tasks:
+                yield tuple(sorted(chosen))
+
+
 class JointModel:
     """Variables that are 0 or 1, their costs, and rows over them.
 
-    Parameters
-    ----------
-    jobs, pools
-        The jobs, and the placements that each job may take.
-    occupancy
-        The jobs that keep their places.
-    max_objective
-        The largest value of the objective.
-    budget
-        When it ends, the model is not complete.
-    allows_waiting
-        Whether a job may take no placement.
-
-    Attributes
-    ----------
-    groups
-        The variables of each job, one of which is 1: its placements in order, and the last one, if
-        jobs may wait, for none.
-    costs
-        Costs of the variables, in units.
-    unit
-        The cost in `occupancy` of 1 in the model.
-    is_complete
-        Whether there was time to compute all costs.
+    Each job has a group of variables, one of which is 1: its placements in order, and, if jobs may
+    wait, a last one for none. When the budget ends, the model is not complete.
     """
 
     def __init__(
@@ -206,7 +226,7 @@ class JointModel:
         # Waiting costs more than all placements; first weight times GPUs counts, then the number.
         shares = [lost([job])[0] * (len(jobs) + 1) + 1 for job in jobs] if allows_waiting else []
         scale = _scale([*map(np.array, own), *pairs.values()], max_objective // sum([1, *shares]))
-        self.unit = 1 / Fraction(scale)
+        self.unit = 1 / Fraction(scale)  # the cost in `occupancy` of 1 in the model
         whole = [[math.floor(cost * scale) for cost in costs] for costs in own]
         self._pairs = {
             pair: np.floor(costs * scale).astype(np.int64) for pair, costs in pairs.items()
@@ -221,6 +241,7 @@ class JointModel:
             self.costs += costs
             self.costs += [shares[index] * above] if allows_waiting else []
             self.groups.append(range(first, len(self.costs)))
+            self.rows.append(Row(tuple((1, n) for n in self.groups[-1]), 1, is_equation=True))
         self._add_resource_rows(jobs)
         for (i, j), steps in self._pairs.items():
             if not budget.stopped:
@@ -235,21 +256,21 @@ class JointModel:
                 total += int(costs[chosen[i], chosen[j]])
         return total
 
-    def pool_bound(self, chosen: Sequence[int], bound: float) -> PoolBound:
-        """Return the cost of the placements of a choice, given a lower bound of the objective."""
+    def pool_bound(self, chosen: Sequence[int], bound: int) -> PoolBound:
+        """Return the cost of the placements of a choice, given a bound of the objective."""
         choices = zip(self.groups, self._pools, chosen, strict=True)
         waiting = sum(self.costs[group[at]] for group, pool, at in choices if at == len(pool))
         value = self.value(chosen)
-        proved = min(value, math.ceil(bound - _TOLERANCE)) - waiting
+        proved = min(value, bound) - waiting
         return PoolBound(
             cost=(value - waiting) * self.unit,
             bound=proved * self.unit if proved > 0 or value == waiting else None,
             placements=sum(map(len, self._pools)),
         )
 
-    def indices(self, ones: set[int]) -> list[int]:
-        """Return the index of each job's variable in its group, given the variables that are 1."""
-        return [next(at for at, n in enumerate(group) if n in ones) for group in self.groups]
+    def indices(self, values: Sequence[int]) -> list[int]:
+        """Return the index of the variable that is 1 in the group of each job."""
+        return [next(at for at, n in enumerate(group) if values[n]) for group in self.groups]
 
     def _pair_costs(
         self,
@@ -258,7 +279,7 @@ class JointModel:
         other: JobRequest,
         there: Sequence[Placement],
     ) -> Floats:
-        """Return what two jobs cost each other at all their placements, shape (one's, other's)."""
+        """Return what two jobs cost each other at all placements, shape (`here`, `there`)."""
         mine, theirs = np.zeros((2, len(here), len(there)))
         ours, its = _links(here), _links(there)
         for link in ours.keys() & its.keys():
@@ -320,41 +341,3 @@ def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transpo
         for link, flows in placement.links.items():
             uses[link].setdefault((flows, placement.transport), []).append(index)
     return uses
-
-
-def _solve_by_cpsat(
-    model: JointModel, start: Sequence[int], budget: Budget, seed: int, threads: int
-) -> tuple[list[int] | None, float]:
-    """Return what CP-SAT chooses, None if it finds nothing, and its lower bound."""
-    cp = import_cp_model()
-    stated = cp.CpModel()
-    taken = [stated.new_bool_var("") for _ in model.costs]
-    for group, at in zip(model.groups, start, strict=True):
-        stated.add_exactly_one(taken[number] for number in group)
-        for number in group:
-            stated.add_hint(taken[number], number == group[at])
-    for row in model.rows:
-        if budget.stopped:
-            return None, 0.0
-        factors, numbers = zip(*row.terms, strict=True)
-        total = cp.LinearExpr.weighted_sum([taken[number] for number in numbers], factors)
-        stated.add(total <= row.most)
-    stated.minimize(cp.LinearExpr.weighted_sum(taken, model.costs))
-    parameters = {"num_workers": threads, "random_seed": seed}
-    solver, status = run_cpsat(stated, budget, parameters)
-    if status not in ("OPTIMAL", "FEASIBLE", "UNKNOWN"):
-        raise SolverError(f"CP-SAT ends with status {status} on the joint model of places")
-    if status == "UNKNOWN":
-        return None, 0.0
-    chosen = {number for number, variable in enumerate(taken) if solver.value(variable)}
-    return model.indices(chosen), float(solver.best_objective_bound)
-
-
-def _solve_by_milp(model: JointModel, budget: Budget) -> tuple[list[int] | None, float]:
-    """Return what HiGHS chooses, None if it finds nothing, and its lower bound."""
-    signs = (1, -1)  # exactly one placement of each job
-    one_each = [
-        Row(tuple((sign, n) for n in group), sign) for group in model.groups for sign in signs
-    ]
-    _, chosen, bound = minimise_in_process(budget, model.costs, [*one_each, *model.rows])
-    return (None if chosen is None else model.indices(set(chosen))), bound

@@ -17,23 +17,14 @@ from metronome_opt.scenario.flows import Placement
 
 
 class Migration(NamedTuple):
-    """A migration of a running job.
-
-    Attributes
-    ----------
-    before, after
-        Its placements.
-    saves_ms
-        Time that it saves, with that of the jobs on its links by weight over its own.
-    cost_weight
-        The weight of its time.
-    """
+    """A migration of a running job."""
 
     job: str
+    # its placements
     before: Placement
     after: Placement
-    saves_ms: float
-    cost_weight: int
+    saves_ms: float  # time that it saves, with that of the jobs on its links by weight over its own
+    cost_weight: int  # the weight of its time
 
 
 def choose_migrations(

@@ -27,22 +27,13 @@ _pair_losses = cache(PairLosses)  # kept from one decision to the next
 
 
 class StartOption(NamedTuple):
-    """A placement of a job, and when it begins there.
-
-    Attributes
-    ----------
-    after_ms
-        Time until then; 0 for now.
-    cost
-        Weighted ms that it costs, its wait included.
-    losses
-        By what share of its best iteration each job is expected to be slower because of this start,
-        the job itself included; jobs that are not slower are omitted.
-    """
+    """A placement of a job, and when it begins there."""
 
     placement: Placement
-    after_ms: float
-    cost: float
+    after_ms: float  # time until then; 0 for now
+    cost: float  # weighted ms that it costs, its wait included
+    # by what share of its best iteration each job is expected to be slower because of this start,
+    # the job itself included; jobs that are not slower are omitted
     losses: Mapping[str, float]
 
 

@@ -34,14 +34,8 @@ _Pair = Sequence[tuple[Iteration, int, int]]  # iteration, flows, weight of two 
 class PairLosses:
     """Losses of two jobs by sharing a link.
 
-    Parameters
-    ----------
-    network
-        How links are shared.
-    gated
-        Whether both jobs are gated where that makes their weighted sum less.
-    classes
-        Traffic classes of links; with more than one, either job may go first.
+    With `gated`, both jobs are gated where that makes their weighted sum less; where links serve
+    several classes, either job may go first.
     """
 
     def __init__(self, network: Sharing, *, gated: bool = False, classes: int = 1) -> None:
@@ -49,29 +43,16 @@ class PairLosses:
         self._known: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def on_link(
-        self,
-        one: tuple[Iteration, int, int],
-        other: tuple[Iteration, int, int],
-        capacity: int,
+        self, one: tuple[Iteration, int, int], other: tuple[Iteration, int, int], capacity: int
     ) -> tuple[float, float]:
         """Return by what share each of two jobs is slower on a link than by itself.
 
-        Parameters
-        ----------
-        one, other
-            Iteration, flows on the link, and weight of each job.
-        capacity
-            What the link carries, in Mbit/s.
+        A job is its iteration, its flows on the link, and its weight; capacities are in Mbit/s.
         """
         if one[0].peak * one[1] + other[0].peak * other[1] <= capacity:
             return 0.0, 0.0
-        weights = one[2], other[2]
         decides = self._gated or self._classes > 1 or self._network in ("strict", "weighted")
-        if not decides:
-            weights = 1, 1
-        keys = [
-            (job[0].key, job[1], weight) for job, weight in zip((one, other), weights, strict=True)
-        ]
+        keys = [(job[0].key, job[1], job[2] if decides else 1) for job in (one, other)]
         swapped = keys[1] < keys[0]
         key = (*sorted(keys), capacity)
         if key not in self._known:
@@ -88,14 +69,9 @@ class PairLosses:
         """Return the losses of least weighted sum in which no job loses much against the first."""
         choices = [self._simulated(pair, capacity, self._network)]
         if self._classes > 1:
-            choices += [
-                self._simulated(
-                    [(*job[:2], weight) for job, weight in zip(pair, order, strict=True)],
-                    capacity,
-                    "strict",
-                )
-                for order in ((1, 2), (2, 1))
-            ]
+            for order in ((1, 2), (2, 1)):
+                ranked = [(*job[:2], rank) for job, rank in zip(pair, order, strict=True)]
+                choices.append(self._simulated(ranked, capacity, "strict"))
         if self._gated:
             choices += _in_slots(pair, capacity)
         limits = [loss + float(MAX_LOSS) for loss in choices[0]]
@@ -105,26 +81,20 @@ class PairLosses:
         return min(allowed, key=lambda losses: pair[0][2] * losses[0] + pair[1][2] * losses[1])
 
     def _simulated(self, pair: _Pair, capacity: int, network: Sharing) -> tuple[float, float]:
-        runners = [
-            EngineJob(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)
-        ]
+        jobs = [EngineJob(str(i), pattern, weight) for i, (pattern, _, weight) in enumerate(pair)]
         isolated = [
-            float(pattern.slowed_to(Fraction(capacity, flows)).duration)
-            for pattern, flows, _ in pair
+            pattern.slowed_to(Fraction(capacity, flows)).isolated_ms for pattern, flows, _ in pair
         ]
         longer, slower = min(max(isolated), _MAX_RATIO * min(isolated)), [0.0, 0.0]
         for seed, start in enumerate(_STARTS):
             conditions = Conditions(jitter=JITTER)  # without any, bursts may collide for ever
             engine = Engine(
-                {"link": capacity}, runners, sharing=network, conditions=conditions, seed=seed
+                {"link": capacity}, jobs, sharing=network, conditions=conditions, seed=seed
             )
             for index, (_, flows, _) in enumerate(pair):
                 engine.start_job(index, {"link": flows}, at=index * start * longer)
-            engine.run(_WARM_UP * longer)
-            before, ended = engine.iteration_totals()
-            engine.run((_WARM_UP + _PERIODS) * longer)
-            spent, count = engine.iteration_totals()
-            for index, time in enumerate((spent - before) / np.maximum(count - ended, 1)):
+            times = engine.mean_times(_WARM_UP * longer, (_WARM_UP + _PERIODS) * longer)
+            for index, time in enumerate(np.nan_to_num(times)):
                 slower[index] += max(0.0, time / isolated[index] - 1) / len(_STARTS)
         return slower[0], slower[1]
 

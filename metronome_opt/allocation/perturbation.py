@@ -39,23 +39,11 @@ def search_placements(
     seed: int = 0,
     pinned: Sequence[JobRequest] = (),
 ) -> tuple[Occupancy, list[JobRequest]]:
-    """Place jobs in a cluster.
+    """Place jobs, the most important ones first, in a cluster whose other jobs keep their places.
 
-    Parameters
-    ----------
-    jobs
-        The jobs without a placement, the most important ones first.
-    occupancy
-        The jobs that have one, and keep it.
-    budget
-        The search ends with it; every job is tried once in any case.
-    pinned
-        Jobs of the occupancy that keep their nodes, but whose flows may take other paths.
-
-    Returns
-    -------
-    tuple
-        The occupancy with the jobs that have found room, and the jobs that have not.
+    The search ends with the budget; every job is tried once in any case. `pinned` jobs keep their
+    nodes, but their flows may take other paths. Returns the occupancy with the jobs that have found
+    room, and the jobs that have not.
     """
     draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
     movable = {job.name: job for job in (*jobs, *pinned)}
@@ -94,10 +82,7 @@ def search_placements(
 def perturb_placements(
     occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
-    """Return other places for some jobs that share links; None if there are none.
-
-    Half of all placements are omitted.
-    """
+    """Return other places for some jobs that share links, half of all omitted; None if none fit."""
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
     if not movable:
@@ -126,10 +111,7 @@ def _insert(
     draw: random.Random | None = None,
     blink: float = _BLINK,
 ) -> tuple[float, list[JobRequest]]:
-    """Place one job after the other; return what that costs, and the jobs without room.
-
-    Placements are omitted at random if there is something to draw with.
-    """
+    """Place one job after the other, some places omitted with a draw; return cost, and the rest."""
     cost, left = 0.0, []
     for job in jobs:
         candidates = occupancy.resources.candidates(job, occupancy.candidates)
@@ -157,10 +139,7 @@ def _remove(occupancy: Occupancy, name: str) -> float:
 
 
 def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) -> list[str]:
-    """Return some jobs: one that costs something, and others that share nodes or links with it.
-
-    It returns any jobs if the ones that are drawn cost nothing, or share nothing.
-    """
+    """Return a job that costs something, if found, and some that share nodes or links with it."""
     for _ in range(_MAX_DRAWN):
         first = draw.choice(names)
         placed_job = occupancy.placed[first]

@@ -56,15 +56,10 @@ Places = Mapping[str, Spot]
 
 @dataclass(frozen=True)
 class PlacementSearch:
-    """Places for the jobs of a scenario.
-
-    Attributes
-    ----------
-    mean_weights
-        Weights in the means that are minimised; None for the priorities, in one mean.
-    """
+    """Places for the jobs of a scenario."""
 
     scenario: Scenario
+    # weights in the means that are minimised; None for the priorities, in one mean
     mean_weights: MeanWeights | None = None
     _values: dict[object, Values] = field(default_factory=dict, init=False)
     _jobs_at: dict[object, Job] = field(default_factory=dict, init=False)
@@ -299,10 +294,7 @@ class PlacementSearch:
         return tuple(Link(name=name, capacity=capacity) for name, capacity in capacities)
 
     def instance_at(self, places: Places) -> Instance:
-        """Return the instance of the jobs at their places, of which each is built once per place.
-
-        It equals that of `problem_at`.
-        """
+        """Return the instance that `problem_at` has; each job is built once per place."""
         scenario, taken, jobs = self.scenario, Counter[str](), []
         for index, spec in enumerate(scenario.jobs):
             if spec.name in places:

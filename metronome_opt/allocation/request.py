@@ -27,43 +27,23 @@ _OUTWEIGHS = 10  # a mean the next one: 1 % in one is as much as 10 % in the oth
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job that runs or waits.
-
-    Attributes
-    ----------
-    tasks, task_resources
-        The number of its tasks, and what one of them needs.
-    traffic
-        Returns its iteration at a place.
-    best_ms
-        Its shortest iteration in the empty cluster.
-    algorithm
-        How its collectives cross the network.
-    weight
-        Priority, larger is more important.
-    length_ms
-        How long it still runs with a network of its own; None if that is not known.
-    most_racks
-        The number of racks that it may span; None for any number.
-    nodes
-        The only nodes that it may have, one per task; None for any.
-    max_network_cost
-        The largest network cost from a task to the next one.
-    is_short
-        Whether its iteration at a place is short enough for the hyperperiod; None: at any place.
-    """
+    """A job that runs or waits."""
 
     name: str
+    # the number of its tasks, and what one of them needs
     tasks: int
     task_resources: Resources
-    traffic: Callable[[Transport], Iteration]
-    best_ms: float
-    algorithm: Algorithm = "tasks"
-    weight: int = 1
+    traffic: Callable[[Transport], Iteration]  # returns its iteration at a place
+    best_ms: float  # its shortest iteration in the empty cluster
+    algorithm: Algorithm = "tasks"  # how its collectives cross the network
+    weight: int = 1  # priority, larger is more important
+    # how long it still runs with a network of its own; None if that is not known
     length_ms: float | None = None
-    most_racks: int | None = None
+    most_racks: int | None = None  # the number of racks that it may span; None for any number
+    # the only nodes that it may have, one per task; None for any
     nodes: tuple[str, ...] | None = None
-    max_network_cost: int = ANY_COST
+    max_network_cost: int = ANY_COST  # the largest network cost from a task to the next one
+    # whether its iteration at a place is short enough for the hyperperiod; None: at any place
     is_short: Callable[[Transport], bool] | None = None
 
     @classmethod
@@ -129,15 +109,7 @@ class PlacedJob:
 def job_requests(
     scenario: Scenario, traffic: Mapping[str, JobTraffic], mean_weights: MeanWeights | None = None
 ) -> Mapping[str, JobRequest]:
-    """Return the jobs of a scenario by name, none of which ends.
-
-    Parameters
-    ----------
-    traffic
-        Of the jobs, by name.
-    mean_weights
-        Weights in the means that are minimised; None for the priorities, in one mean.
-    """
+    """Return the jobs of a scenario by name, none of which ends; weights are priorities if None."""
     weights = _weights(scenario, mean_weights)
     return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
 

@@ -99,19 +99,8 @@ class Choice(NamedTuple):
 class Rollouts:
     """Comparison of choices for a waiting job.
 
-    Parameters
-    ----------
-    job
-        The waiting job.
-    occupancy
-        The jobs that run.
-    before, after
-        Other waiting jobs: those that wait by choice until the next departure, and those after it
-        in the queue.
-    arrivals
-        The jobs seen so far.
-    may_wait
-        Whether later jobs wait for better places.
+    Others wait, too: those `before` it by choice until the next departure, those `after` it in the
+    queue. `may_wait` says whether later jobs wait for better places.
     """
 
     def __init__(
@@ -179,22 +168,13 @@ class Rollouts:
 
 @dataclass
 class _Queued:
-    """A waiting job.
-
-    Attributes
-    ----------
-    waits_for
-        The job whose departure it waits for; None to start once it fits.
-    placement
-        Where it starts then, if there is still room; its nearest place otherwise.
-    fits_since_ms
-        Since when it could have started.
-    """
+    """A waiting job."""
 
     job: JobRequest
-    waits_for: str | None = None
+    waits_for: str | None = None  # the job whose departure it waits for; None to start once it fits
+    # where it starts then, if there is still room; its nearest place otherwise
     placement: Placement | None = None
-    fits_since_ms: float | None = None
+    fits_since_ms: float | None = None  # since when it could have started
 
 
 @dataclass

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from fractions import Fraction
+from dataclasses import replace
 
 from metronome_opt.allocation.placement_search import PlacementSearch, Places
-from metronome_opt.allocation.slots.evaluator import MAX_LOSS, is_better
+from metronome_opt.allocation.slots.evaluator import is_better
 from metronome_opt.allocation.slots.plan_search import (
     PlanResult,
     SlotSearchOptions,
@@ -15,7 +14,6 @@ from metronome_opt.allocation.slots.plan_search import (
     search_plan,
 )
 from metronome_opt.errors import pluralise
-from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.free_resources import FreeResources
@@ -31,38 +29,15 @@ _NEAREST = "jobs without nodes are at the nearest places"
 _NOTHING_BETTER = "the nearest places are the best that were found"
 
 
-@dataclass(frozen=True)
-class PlannedInstance(PlacedInstance):
-    """An instance at chosen places, with the plan of slots that decided for them.
-
-    Attributes
-    ----------
-    plan
-        None if places were not compared with slots.
-    """
-
-    plan: PlanResult | None = None
-
-    @classmethod
-    def of(cls, placed: PlacedInstance, plan: PlanResult) -> PlannedInstance:
-        """Return an instance with a plan for its places."""
-        return cls(**{part.name: getattr(placed, part.name) for part in fields(placed)}, plan=plan)
-
-
 def allocate(
     scenario: Scenario,
     budget: Budget,
     *,
     solver: str = "auto",
     seed: int = 0,
-    threads: int = 1,
-    mean_weights: MeanWeights | None = None,
-    network: str | None = None,
-    hyperperiod: int | None = None,
-    stretch_limit: Fraction | None = None,
-    max_loss: Fraction | None = MAX_LOSS,
-) -> PlacedInstance:
-    """Return the instance of a scenario, whose jobs without nodes are given some.
+    options: SlotSearchOptions | None = None,
+) -> tuple[PlacedInstance, PlanResult | None]:
+    """Return the instance of a scenario, whose jobs without nodes are given some, and its plan.
 
     Nodes that jobs name are kept. By ``auto``, places of low cost are compared by simulation with
     the nearest ones, with no job gated, and the better of the two are taken: less weight waits, or
@@ -80,13 +55,8 @@ def allocate(
         Jobs that find no room wait; they are no part of the instance.
     solver
         A solver of allocation.
-    threads
-        For simulations, and for the solver of a joint model.
-    mean_weights
-        Weights of jobs in means of slowdowns that are minimised, one after the other; None for
-        their priorities, in one mean.
-    network, hyperperiod, stretch_limit, max_loss
-        As of `SlotSearchOptions`.
+    options
+        Limits of plans, weights in means, and threads, also for the solver of a joint model.
 
     Raises
     ------
@@ -94,36 +64,29 @@ def allocate(
         If nodes that are named do not have room, a job is larger than the cluster or its links
         allow, or as of `build_scenario`.
     """
-    search = PlacementSearch(scenario, mean_weights)
+    options = options or SlotSearchOptions()
+    options = replace(options, classes=scenario.cluster.traffic_classes)
+    search = PlacementSearch(scenario, options.mean_weights)
     if scenario.is_placed:
-        return build_scenario(scenario)
+        return build_scenario(scenario), None
     began = budget.elapsed
     near = search.find_nearest()
     choices = [near]
     if len(near) < len(scenario.jobs):
         choices.append(search.find_packed())
     if solver == "greedy":
-        return search.problem_at(search.keep_fewest_waiting(choices)[0], _NEAREST)
+        return search.problem_at(search.keep_fewest_waiting(choices)[0], _NEAREST), None
     if solver != "auto" and not budget.stopped:
         from metronome_opt.allocation.joint_model import choose_places  # other solvers need none
 
         part = budget.fraction(_SEARCHING)
-        return choose_places(search, choices, solver, part, seed, threads)
+        return choose_places(search, choices, solver, part, seed, options.threads), None
     if _has_time(budget, _INSERTION * (budget.elapsed - began)):
         choices.append(search.find_cheapest(budget.fraction(_SEARCHING), seed))
     choices = search.keep_fewest_waiting(choices)
     near, best = choices[0], choices[-1]
     if not (_has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best))):
-        return search.problem_at(best, _NEAREST if best == near else "")
-    options = SlotSearchOptions(
-        stretch_limit=stretch_limit,
-        max_loss=max_loss,
-        mean_weights=mean_weights,
-        network=network,
-        hyperperiod=hyperperiod,
-        threads=threads,
-        classes=scenario.cluster.traffic_classes,
-    )
+        return search.problem_at(best, _NEAREST if best == near else ""), None
     best = search.improve(search.choose_ungated(choices), budget.fraction(_IMPROVING), seed)
     # Where slots fit, no job has to be preferred: priorities do, whatever the means.
     by_priority = PlacementSearch(scenario)
@@ -136,11 +99,11 @@ def allocate(
 
 def _choose_by_plan(
     search: PlacementSearch, choices: Sequence[Places], options: SlotSearchOptions, budget: Budget
-) -> PlacedInstance:
+) -> tuple[PlacedInstance, PlanResult | None]:
     """Return the instance at the best of some choices with its plan, the first of equal ones."""
     near = choices[0]
     if not _has_time(budget, len(choices) * minimum_time(search.instance_at(near))):
-        return search.problem_at(search.choose_ungated(choices))
+        return search.problem_at(search.choose_ungated(choices)), None
     plans = []
     for index, places in enumerate(choices):
         part = budget.fraction(1 / (len(choices) - index))
@@ -159,7 +122,7 @@ def _choose_by_plan(
         )
     if choices[best].keys() != near.keys():
         comparison = ""
-    return PlannedInstance.of(search.problem_at(choices[best], comparison), plans[best])
+    return search.problem_at(choices[best], comparison), plans[best]
 
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
@@ -182,10 +145,9 @@ def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[
 
 def nearest(scenario: Scenario) -> PlacedInstance:
     """Return the instance of a scenario at the nearest placements, one job after the other."""
-    return allocate(scenario, Budget(0.0), solver="greedy")
+    return allocate(scenario, Budget(0.0), solver="greedy")[0]
 
 
 def _has_time(budget: Budget, seconds: float) -> bool:
     """Return whether a budget has more than some seconds left."""
-    remaining = budget.remaining
-    return not budget.stopped and (remaining is None or remaining > seconds)
+    return not budget.stopped and (budget.remaining is None or budget.remaining > seconds)

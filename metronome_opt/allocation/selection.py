@@ -6,10 +6,13 @@ problem with several resources, whose tasks are shared out to nodes; CP-SAT solv
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.slots.integer_program import Row, minimise_by_cpsat
 from metronome_opt.scenario.free_resources import FreeResources
+from metronome_opt.solvers.budget import Budget
 
 _MAX_CELLS = 50_000  # tasks of a job on a node, beyond which jobs are chosen one after the other
 _EFFORT = 1.0  # of CP-SAT, in its deterministic time: about seconds
@@ -26,13 +29,6 @@ def select_running(
     """Return the jobs that run, each with nodes that have resources for all of them together.
 
     Links and network costs do not count. Where CP-SAT takes too long, jobs are selected greedily.
-
-    Parameters
-    ----------
-    jobs
-        The jobs that are to be placed.
-    resources
-        Free resources.
     """
     greedy = _one_by_one(jobs, resources)
     cells = len(jobs) * len(resources.cluster.nodes)
@@ -62,51 +58,36 @@ def _packed(
     jobs: Sequence[JobRequest], resources: FreeResources, hint: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Return the best choice that CP-SAT finds; empty if it finds none."""
-    from ortools.sat.python import cp_model
-
-    model, names = cp_model.CpModel(), [node.name for node in resources.cluster.nodes]
-    runs = {job.name: model.new_bool_var(job.name) for job in jobs}
-    counts = {
-        (job.name, at): model.new_int_var(0, min(job.tasks, int(fit)), "")
-        for job in jobs
-        for at, fit in enumerate(resources.task_counts(job.task_resources))
-        if fit
-    }
-    for job in jobs:
-        its = [
-            (node, counts[job.name, at])
-            for at, node in enumerate(names)
-            if (job.name, at) in counts
-        ]
-        model.add(sum(count for _, count in its) == job.tasks * runs[job.name])
-        model.add_hint(runs[job.name], job.name in hint)
-        for node, count in its:
-            model.add_hint(count, hint.get(job.name, ()).count(node))
-    for at, free in enumerate(resources.free.tolist()):
-        for kind, has in enumerate(free):
-            needs = [
-                (job.task_resources.vector[kind], counts[job.name, at])
-                for job in jobs
-                if (job.name, at) in counts and job.task_resources.vector[kind]
-            ]
-            if needs:
-                model.add(sum(need * count for need, count in needs) <= has)
-    # One job more or less counts less than any weight.
-    unit = len(jobs) + 1
-    model.maximize(sum((unit * lost([job])[0] + 1) * runs[job.name] for job in jobs))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    solver.parameters.max_deterministic_time = _EFFORT
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return {}
-    return {
-        job.name: tuple(
-            node
-            for at, node in enumerate(names)
-            if (job.name, at) in counts
-            for _ in range(solver.value(counts[job.name, at]))
-        )
-        for job in jobs
-        if solver.value(runs[job.name])
-    }
+    names = [node.name for node in resources.cluster.nodes]
+    unit = len(jobs) + 1  # one job more or less counts less than any weight
+    costs = [-unit * lost([job])[0] - 1 for job in jobs]
+    uppers, start = [1] * len(jobs), [int(job.name in hint) for job in jobs]
+    nodes_of = list[list[tuple[str, int]]]()  # by job: each node that has room, and its variable
+    needs = defaultdict[tuple[int, int], list[tuple[int, int]]](list)  # by node and resource
+    rows = []
+    for index, job in enumerate(jobs):
+        nodes_of.append([])
+        for at, fit in enumerate(resources.task_counts(job.task_resources).tolist()):
+            if fit:
+                nodes_of[index].append((names[at], len(uppers)))
+                for kind, need in enumerate(job.task_resources.vector):
+                    if need:
+                        needs[at, kind].append((need, len(uppers)))
+                uppers.append(min(job.tasks, fit))
+                start.append(hint.get(job.name, ()).count(names[at]))
+        counts = [(1, number) for _, number in nodes_of[index]]
+        rows.append(Row((*counts, (-job.tasks, index)), 0, is_equation=True))
+    free = resources.free.tolist()
+    rows += (Row(tuple(terms), free[at][kind]) for (at, kind), terms in sorted(needs.items()))
+    parameters = {"num_workers": 1, "random_seed": 0, "max_deterministic_time": _EFFORT}
+    costs += [0] * (len(uppers) - len(jobs))
+    values, _ = minimise_by_cpsat(Budget(), costs, rows, start, uppers, **parameters)
+    return (
+        {
+            job.name: tuple(node for node, number in nodes for _ in range(values[number]))
+            for job, nodes, runs in zip(jobs, nodes_of, values, strict=False)
+            if runs
+        }
+        if values
+        else {}
+    )

@@ -17,7 +17,7 @@ ALLOCATION_SOLVERS = {
         Solver(
             "greedy",
             "nearest places, one job after the other, then the rotation heuristic",
-            "metronome_opt.allocation.greedy:rotate_greedily",
+            "metronome_opt.allocation.slots.greedy:rotate_greedily",
             seeded=False,
         ),
         Solver("cpsat", "places by a joint model; then as auto", _PLACES, ("ortools",)),

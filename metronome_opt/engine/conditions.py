@@ -19,18 +19,10 @@ def jitter_or_default(jitter: float | None) -> float:
 
 
 class TcpShares(NamedTuple):
-    """Shares of bursts over TCP.
+    """Shares of bursts over TCP."""
 
-    Attributes
-    ----------
-    spread
-        Standard deviation of the logarithm of a burst's share.
-    newcomer
-        Factor on the share of a burst that meets another one when it begins.
-    """
-
-    spread: float
-    newcomer: float
+    spread: float  # standard deviation of the logarithm of a burst's share
+    newcomer: float  # factor on the share of a burst that meets another one when it begins
 
 
 TCP = TcpShares(spread=0.2, newcomer=0.7)

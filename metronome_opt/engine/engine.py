@@ -124,12 +124,7 @@ class Engine:
         self._state.jobs[job]["retry"] = 0.0  # it begins in its window
 
     def move(
-        self,
-        job: int,
-        links: Mapping[str, int],
-        *,
-        at: float,
-        pattern: Iteration | None = None,
+        self, job: int, links: Mapping[str, int], *, at: float, pattern: Iteration | None = None
     ) -> None:
         """Interrupt a job, and start it across other links, without windows, at a time.
 
@@ -303,6 +298,20 @@ class Engine:
         """Return the time of all ended iterations, in ms, and their number, of shape (jobs,)."""
         jobs = self._state.jobs
         return jobs["spent"].copy(), jobs["timed"].astype(np.float64)
+
+    def mean_times(self, warm_ms: float, until_ms: float) -> Floats:
+        """Run on, and return mean iteration times after a warm-up, NaN for none, shape (jobs,).
+
+        It ends when all jobs have left, if they do.
+        """
+        self.run(warm_ms)
+        spent, ended = self.iteration_totals()
+        for _ in self.jobs:
+            if self.run(until_ms) is None:
+                break
+        spent_then, ended_then = self.iteration_totals()
+        counts = ended_then - ended
+        return np.where(counts > 0, (spent_then - spent) / np.maximum(counts, 1), math.nan)
 
     def iteration_range(self, job: int) -> tuple[float, float, float]:
         """Return mean, minimum and maximum of a job's iteration times in ms; NaN if there is none.

@@ -22,26 +22,15 @@ def isolated_iteration(instance: Instance, job: Job) -> Iteration:
 
 @dataclass(frozen=True)
 class EngineJob:
-    """A job that may enter the engine.
-
-    Attributes
-    ----------
-    pattern, weight
-        Its iteration, and its priority.
-    iterations
-        Number of iterations; None for no end.
-    max_links
-        Maximum number of links that it crosses.
-    traffic_class
-        Links serve higher ones first, however jobs of one class share them.
-    """
+    """A job that may enter the engine."""
 
     name: str
+    # its iteration, and its priority
     pattern: Iteration
     weight: int = 1
-    iterations: int | None = None
-    max_links: int = 1
-    traffic_class: int = 0
+    iterations: int | None = None  # number of iterations; None for no end
+    max_links: int = 1  # maximum number of links that it crosses
+    traffic_class: int = 0  # links serve higher ones first, however jobs of one class share them
 
     @classmethod
     def of_instance(cls, instance: Instance, iterations: int | None = None) -> list[Self]:
@@ -64,20 +53,16 @@ class WindowSchedule:
 
     Attributes
     ----------
-    period_ms
-        From one beginning to the next.
     tolerance_ms
         Deviation that does not cause re-phasing. Of windows of bursts: deviation of the job's clock
         that does not cause a correction.
-    group
-        Jobs of one group wait for one another if iterations have windows.
     bursts_ms
         When each burst is due, from the beginning of the iteration: bursts wait for their times,
         and iterations begin at once. Empty for iterations that wait, and bursts that do not. See
         `engine.fluid.windows`.
     """
 
-    period_ms: float
+    period_ms: float  # from one beginning to the next
     tolerance_ms: float = 0.0
-    group: int = 0
+    group: int = 0  # jobs of one group wait for one another if iterations have windows
     bursts_ms: tuple[float, ...] = ()

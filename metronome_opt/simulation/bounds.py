@@ -33,17 +33,14 @@ class TimeBound:
         self._done, self._spent = self._done + spent * self._progress, self._spent + spent
         self._jobs, self._since = len(state.running), state.now
         running = list(state.running.values())
-        key = tuple(sorted((each.job.index, each.placement.nodes) for each in running))
+        key = tuple(sorted((placed.job.index, placed.placement.nodes) for placed in running))
         if key not in self._known:
             self._known[key] = _max_progress(running, state) if running else 1.0
         self._progress = self._known[key]
 
     @property
     def mean(self) -> float | None:
-        """Least time that all jobs run together, over that of their isolated iterations.
-
-        Until the last change; None if no job ran.
-        """
+        """Least time that jobs ran until now over that of isolated iterations; None if none ran."""
         return self._spent / self._done if self._spent else None
 
 
@@ -51,8 +48,7 @@ def _max_progress(running: Sequence[RunningJob], state: SimState) -> float:
     """Return the greatest mean progress of jobs, by the linear program."""
     from scipy.optimize import linprog
 
-    alone = [each.pattern.isolated_ms for each in running]
-    value = [each.job.best_ms / own for each, own in zip(running, alone, strict=True)]
+    value = [placed.job.best_ms / placed.pattern.isolated_ms for placed in running]
     rows = []
     for shares in dict.fromkeys(_constraints(running, state)):
         if sum(share for _, share in shares) > 1:
@@ -71,10 +67,10 @@ def _constraints(
 ) -> Iterator[tuple[tuple[int, float], ...]]:
     """Yield shares by position of the job: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities
-    positions = {each.job.index: at for at, each in enumerate(running)}
-    patterns = [each.pattern for each in running]
-    computing = [float(sum(each.pauses)) / each.isolated_ms for each in patterns]
-    sent = [float(1000 * each.volume) / each.isolated_ms for each in patterns]
+    positions = {placed.job.index: at for at, placed in enumerate(running)}
+    patterns = [placed.pattern for placed in running]
+    computing = [float(sum(pattern.pauses)) / pattern.isolated_ms for pattern in patterns]
+    sent = [float(1000 * pattern.volume) / pattern.isolated_ms for pattern in patterns]
     for link, users in state.users.items():
         here = sorted(positions[index] for index in users)
         flows = {at: running[at].placement.links[link] / capacities[link] for at in here}

@@ -69,16 +69,8 @@ def make_result(
 ) -> SimulationResult:
     """Return the tables of a finished run.
 
-    Parameters
-    ----------
-    engine
-        The engine at the end.
-    rows
-        What the engine does not know of each of its jobs.
-    used_ms
-        The time in which jobs were placed across a link, by name; 0 if left out.
-    bound
-        As of a `SimulationResult`.
+    Rows have what the engine does not know of its jobs; `used_ms` has the time in which jobs were
+    placed across links, by name.
     """
     import pandas as pd
 

@@ -102,18 +102,14 @@ class _Simulation:
         sharing = conditions.sharing or cluster.network
         between = max(1, len(cluster.links) - len(cluster.nodes))
         paths = cluster.depth * (1 if cluster.spines == 1 else between)
+        engine_jobs = []
+        for job in self._jobs:
+            links = job.spec.workers + min(paths * job.spec.workers, between)
+            made = EngineJob(job.name, job.best, job.spec.priority, job.iterations, links)
+            engine_jobs.append(made)
         self._engine = Engine(
             cluster.capacities,
-            [
-                EngineJob(
-                    job.name,
-                    job.best,
-                    job.spec.priority,
-                    job.iterations,
-                    job.spec.workers + min(paths * job.spec.workers, between),
-                )
-                for job in self._jobs
-            ],
+            engine_jobs,
             sharing=sharing,
             conditions=conditions,
             seed=seed,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -33,33 +32,15 @@ _MAX_GROUP = 24  # jobs that are planned together
 
 
 class TrainingJob:
-    """A job of a scenario, with its iteration at every placement.
-
-    Parameters
-    ----------
-    index
-        Its position in the scenario.
-    traffic
-        Its traffic.
-
-    Attributes
-    ----------
-    pattern
-        Returns its iteration at a placement.
-    in_slots
-        Returns its bursts there in slots of `SLOT_MS`, and the slots of an iteration.
-    """
+    """A job of a scenario, with its iteration at every placement."""
 
     def __init__(self, index: int, traffic: JobTraffic) -> None:
-        self.index, self.traffic = index, traffic
+        self.index, self.traffic = index, traffic  # its position in the scenario
         self.spec: JobSpec = traffic.job
+        self.name = self.spec.name
         self.pattern = cache(traffic.isolated)
+        # its bursts in slots of `SLOT_MS`, and the slots of an iteration
         self.in_slots = cache(lambda transport: self.pattern(transport).to_slots(SLOT_MS))
-
-    @property
-    def name(self) -> str:
-        """Its name in the scenario."""
-        return self.spec.name
 
     @property
     def model(self) -> str:
@@ -137,55 +118,27 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class JobInstruction:
-    """Instruction to a job from its next iteration on.
+    """Instruction to a job from its next iteration on."""
 
-    Attributes
-    ----------
-    index
-        Index of the job.
-    windows
-        None to begin as soon as it can.
-    start_ms
-        Start of the next iteration if it has windows.
-    traffic_class
-        Class of its bursts from the next one on; links serve higher classes first.
-    """
-
-    index: int
-    windows: WindowSchedule | None = None
-    start_ms: float = 0.0
+    index: int  # index of the job
+    windows: WindowSchedule | None = None  # None to begin as soon as it can
+    start_ms: float = 0.0  # start of the next iteration if it has windows
+    # class of its bursts from the next one on; links serve higher classes first
     traffic_class: int = 0
 
 
 @dataclass
 class SimState:
-    """The cluster at a moment.
+    """The cluster at a moment."""
 
-    Attributes
-    ----------
-    room
-        Nodes, links and free resources.
-    engine
-        The engine, read only.
-    sharing
-        How links are shared.
-    jitter
-        Jitter of jobs that do not state theirs.
-    running
-        Jobs by index.
-    users
-        Indices of the jobs that cross a link, by link.
-    now
-        In ms.
-    """
-
-    room: CandidatePlacements
-    engine: Engine
-    sharing: Sharing = "fair"
-    jitter: float = 0.0
-    running: dict[int, RunningJob] = field(default_factory=dict)
+    room: CandidatePlacements  # nodes, links and free resources
+    engine: Engine  # the engine, read only
+    sharing: Sharing = "fair"  # how links are shared
+    jitter: float = 0.0  # jitter of jobs that do not state theirs
+    running: dict[int, RunningJob] = field(default_factory=dict)  # jobs by index
+    # indices of the jobs that cross a link, by link
     users: dict[str, list[int]] = field(default_factory=dict)
-    now: float = 0.0
+    now: float = 0.0  # in ms
     _used_ms: Counter[str] = field(default_factory=Counter)
     _used_since: dict[str, float] = field(default_factory=dict)
 
@@ -221,15 +174,6 @@ class SimState:
         job = self.running[index].job
         return (job.iterations - self.engine.done(index)) * job.best_ms
 
-    @contextmanager
-    def trying(self, placed: RunningJob) -> Iterator[None]:
-        """Add a job temporarily."""
-        self.add(placed)
-        try:
-            yield
-        finally:
-            self.remove(placed.job.index)
-
     def group_of(self, seed: int) -> list[int]:
         """Return a job and the nearest jobs that may delay it, directly or through others."""
         members = {seed: None}
@@ -262,8 +206,7 @@ class SimState:
         """
         seen: set[int] = set()
         links = dict.fromkeys(link for placed in departed for link in placed.placement.links)
-        neighbours = (index for link in links for index in self.users.get(link, ()))
-        for index in [*arrived, *neighbours]:
+        for index in [*arrived, *(job for link in links for job in self.users.get(link, ()))]:
             if index not in seen:
                 members = self.group_of(index)
                 seen.update(members)

@@ -158,7 +158,7 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
     Both with slots, by few candidates. None if not all jobs have room.
     """
     levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
-    problem = allocate(scenario, Budget(60), mean_weights=levels)
+    problem, _ = allocate(scenario, Budget(60), options=SlotSearchOptions(mean_weights=levels))
     if problem.waiting or problem.places is None:
         return None
     search = PlacementSearch(scenario, levels)

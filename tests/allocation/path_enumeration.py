@@ -100,7 +100,7 @@ def all_paths(scenario: Scenario) -> Iterator[Places]:
 def compare(scenario: Scenario) -> tuple[float, float]:
     """Return the slowdown at the paths of `allocate`, and the least of all paths, with slots."""
     search, options = PlacementSearch(scenario), SlotSearchOptions()
-    problem = allocate(scenario, Budget(60))
+    problem, _ = allocate(scenario, Budget(60))
     found = {job.name: Spot(job.nodes or (), problem.paths[job.name]) for job in scenario.jobs}
     reached = search.values_with_slots(found, options, Budget())[0]
     if reached <= 1:

@@ -109,7 +109,7 @@ def compare(scenario: Scenario) -> tuple[float, float] | None:
     """
     count = scenario.cluster.traffic_classes
     options = SlotSearchOptions(classes=count)
-    problem = allocate(scenario, Budget(60))
+    problem, _ = allocate(scenario, Budget(60))
     if problem.waiting or problem.places is None:
         return None
     search, few = PlacementSearch(scenario), SlotSearchOptions(classes=count, max_events=1)

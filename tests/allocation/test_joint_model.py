@@ -8,10 +8,9 @@ from itertools import product
 import pytest
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.joint_model import place_by_model
+from metronome_opt.allocation.joint_model import build_pool, place_by_model
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
-from metronome_opt.allocation.pools import build_pool
 from metronome_opt.allocation.request import PlacedJob
 from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario

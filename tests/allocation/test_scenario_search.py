@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.stored import SUITES
 from metronome_opt.allocation.placement_search import PlacementSearch
-from metronome_opt.allocation.scenario_search import PlannedInstance, allocate, nearest
+from metronome_opt.allocation.scenario_search import allocate, nearest
 from metronome_opt.allocation.slots.evaluator import MIN_GAIN, is_better
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.errors import InputError
@@ -33,7 +33,7 @@ def scene(cluster: dict[str, Any], *jobs: dict[str, Any], **fields: Any) -> Scen
 def allocated(
     cluster: dict[str, Any], *jobs: dict[str, Any], budget: Budget | None = None
 ) -> PlacedInstance:
-    return allocate(scene(cluster, *jobs), budget or Budget())
+    return allocate(scene(cluster, *jobs), budget or Budget())[0]
 
 
 @pytest.mark.slow
@@ -50,7 +50,8 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         by_priority, strict = (
             search.values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())
             for places in (
-                spots_of(allocate(drawn, Budget(), mean_weights=each)) for each in (None, levels)
+                spots_of(allocate(drawn, Budget(), options=SlotSearchOptions(mean_weights=each))[0])
+                for each in (None, levels)
             )
         )
         assert not is_better(by_priority, strict, MIN_GAIN)
@@ -61,14 +62,13 @@ def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
     """By cost the jobs of some clusters fare worse than at the nearest places."""
     for seed in range(25):
         scenario = draw_scenario(seed)
-        found, search = allocate(scenario, Budget()), PlacementSearch(scenario)
+        (found, best), search = allocate(scenario, Budget()), PlacementSearch(scenario)
         if not found.waiting:
-            assert isinstance(found, PlannedInstance)
-            assert found.plan is not None
+            assert best is not None
             near = search.find_nearest()
             plan = search_plan(search.instance_at(near), SlotSearchOptions(), Budget())
             ungated = search.mean_slowdown(near, plan.unshifted)
-            reached = search.plan_values(spots_of(found), found.plan)[0]
+            reached = search.plan_values(spots_of(found), best)[0]
             assert reached <= search.plan_values(near, plan)[0] <= ungated
             told = f"with no job gated, the slowdown would be {ungated:.4f}"
             if spots_of(found) == near:
@@ -107,7 +107,7 @@ def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
     cluster = {**switch(4, 2), "topology": "leaf-spine", "racks": 2, "oversubscription": 1}
     scenario = scene(cluster, *placed, job("c", 2, **long))
     assert PlacementSearch(scenario).find_cheapest(Budget(), 0)["c"].nodes == tuple(racks[1])
-    assert allocate(scenario, Budget()).places == {
+    assert allocate(scenario, Budget())[0].places == {
         "a": tuple(racks[0]),
         "b": tuple(racks[1]),
         "c": tuple(racks[0]),

@@ -161,10 +161,7 @@ def test_job_larger_than_cluster_is_refused(policy: str, big: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     ("changes", "part"),
-    [
-        ({"policy": "best"}, f"best.*{'.*'.join(POLICIES)}"),
-        ({"watch": ["node-99"]}, "node-99"),
-    ],
+    [({"policy": "best"}, f"best.*{'.*'.join(POLICIES)}"), ({"watch": ["node-99"]}, "node-99")],
 )
 def test_invalid_argument_is_refused(changes: dict[str, Any], part: str) -> None:
     check_refusal(four(work("a")), part, **{"policy": "default", **changes})

@@ -31,11 +31,7 @@ CASES: tuple[tuple[Instance, dict[str, int], dict[str, tuple[int, ...]]], ...] =
     # the link alone: 140. At 180 a begins alone, at 200 b comes: a sends its other 2000 by 230, b
     # 1000 by then and 3000 more by 260. At 290 and 320: a sends 3000 alone, 1000 by 335, b 500 by
     # then and 3500 more by 370.
-    (
-        PAIR,
-        {"a": 0, "b": 0},
-        {"a": (120, 230, 335), "b": (140, 260, 370)},
-    ),
+    (PAIR, {"a": 0, "b": 0}, {"a": (120, 230, 335), "b": (140, 260, 370)}),
     # b begins at the moment at which a ends, so it meets none. By 40 it has sent 2000 of 4000;
     # beside c at 200/3 it is done at 70, when c has sent 1000 of 2000.
     (

@@ -121,10 +121,7 @@ def test_too_many_iterations_are_refused(tmp_path: Path) -> None:
         (SIA.splitlines()[0] + "\n", "holds no arrivals"),
         (SIA.replace("811.5", "-1"), "line 2: time: must be a number from 0 to 1e.15, got '-1'"),
         (SIA.replace("811.5", "nan"), "line 2: time: must be a number"),
-        (
-            SIA.replace("12,384", ""),
-            "line 2: num_replicas: must be a number from 1 to 1e.15, got",
-        ),
+        (SIA.replace("12,384", ""), "line 2: num_replicas: must be a number from 1 to 1e.15, got"),
         (MURI.replace("123,1", "400,1"), "line 2: resource_time_2: 400: is above iteration_time"),
         (MURI.replace("2000", "1e300"), "line 2: submit_time: must be a number from 0 to 1e.15"),
         (MURI.replace("0,16,", "0,16.5,"), "line 2: num_gpu: must be a whole number, got '16.5'"),
@@ -251,11 +248,7 @@ def test_job_of_one_task_takes_room_and_no_network() -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the public data")
 @pytest.mark.parametrize(
     ("file", "count", "large"),
-    [
-        ("muri/trace1.csv", 1494, 32),
-        ("muri/trace3.csv", 992, 32),
-        ("sia/newtrace-2.csv", 960, 16),
-    ],
+    [("muri/trace1.csv", 1494, 32), ("muri/trace3.csv", 992, 32), ("sia/newtrace-2.csv", 960, 16)],
 )
 def test_published_traces(file: str, count: int, large: int) -> None:
     arrivals = read_trace(DATA / file)

@@ -133,8 +133,7 @@ def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "end"),
-    [(0, 100), (20, 100), (55, 100), (99, 100), (100, 200), (250, 300)],
+    ("moment", "end"), [(0, 100), (20, 100), (55, 100), (99, 100), (100, 200), (250, 300)]
 )
 def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
     """Bursts last from 40 to 70 of 100 ms."""

@@ -249,6 +249,6 @@ def test_allocation_states_true_places(data: st.DataObject) -> None:
     ]
     jobs[1] = described("b", 2, nodes=data.draw(st.sampled_from([["node-03"] * 2, None])))
     asked = scenario(*jobs)
-    problem = allocate(asked, Budget(0.1))
+    problem, _ = allocate(asked, Budget(0.1))
     names = dict.fromkeys(problem.instance.unshifted, 0)
     assert verify_placed(asked, schedule(problem.places, problem.waiting, offsets=names))[1] == ()

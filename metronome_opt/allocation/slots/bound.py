@@ -30,19 +30,12 @@ _DIGITS = 10**6  # a bound is rounded down to a multiple of one over this, and s
 
 
 class Bound(NamedTuple):
-    """A lower bound of the weighted mean slowdown and its proof.
-
-    Attributes
-    ----------
-    prices
-        Of the capacities of links, by name, in units of weight; those above 0.
-    pairs
-        Prices of pairs of jobs; those with one above 0.
-    """
+    """A lower bound of the weighted mean slowdown and its proof."""
 
     value: Fraction
+    # of the capacities of links, by name, in units of weight; those above 0
     prices: Mapping[str, Fraction]
-    pairs: tuple[PairPrices, ...]
+    pairs: tuple[PairPrices, ...]  # prices of pairs of jobs; those with one above 0
 
 
 class _Place(NamedTuple):
@@ -57,20 +50,11 @@ _Constraints = Mapping[_Place, Mapping[str, Fraction]]  # the shares of jobs
 
 
 class _Use(NamedTuple):
-    """Bursts and gaps of a job on a link that it has to itself.
+    """Bursts and gaps of a job on a link that it has to itself."""
 
-    Attributes
-    ----------
-    period
-        Its period, ms.
-    gaps
-        Computing time before each burst, ms.
-    bursts
-        The duration of each burst in ms, and the share of the link that it takes.
-    """
-
-    period: int
-    gaps: Sequence[Fraction]
+    period: int  # its period, ms
+    gaps: Sequence[Fraction]  # computing time before each burst, ms
+    # the duration of each burst in ms, and the share of the link that it takes
     bursts: Sequence[tuple[Fraction, Fraction]]
 
     @classmethod

@@ -16,10 +16,7 @@ FEW = 4
 
 
 def class_orders(instance: Instance, count: int) -> Iterator[Classes]:
-    """Yield the classes of all jobs by several orders, in at most `count` classes, the lowest 0.
-
-    First those in which no job of higher weight is in a lower class than one of less weight.
-    """
+    """Yield classes, 0 the lowest, by several orders; those that follow weights come first."""
     jobs = instance.jobs
     every = _all_orders(jobs, count) if len(jobs) <= FEW else _by_rules(instance, count)
     distinct = {tuple(classes.values()): classes for classes in every}
@@ -64,10 +61,7 @@ def _by_rules(instance: Instance, count: int) -> Iterator[Classes]:
 
 
 def in_order(jobs: Sequence[Job], count: int, key: Callable[[Job], Fraction]) -> Classes:
-    """Return classes in which jobs of larger keys are in higher ones, in equal shares of keys.
-
-    Jobs of one key are in one class. None is empty.
-    """
+    """Return classes in equal shares of distinct keys, larger ones higher; none is empty."""
     keys = sorted({key(job) for job in jobs})
     used = min(count, len(keys))
     return {job.name: keys.index(key(job)) * used // len(keys) for job in jobs}

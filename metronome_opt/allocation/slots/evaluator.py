@@ -55,29 +55,15 @@ class PlanEvaluator:
     Parameters
     ----------
     simulator_of
-        Returns a `PlanSimulator`, given seeds.
-    first_seed
-        Seeds are counted from here.
+        Returns a `PlanSimulator`, given seeds, which are counted from `first_seed`.
     max_loss
         The share by which a job may be slower than under the base; None for any.
     base
         The plan that losses are relative to; no job gated if None.
     change_costs
-        Returns what a change to a plan adds to the slowdown of each job, shape (jobs,); nothing
-        if None.
+        Returns what a change to a plan adds to the slowdown of each job, shape (jobs,).
     budget
-        When it ends, no plan is chosen that is not yet known to be better.
-
-    Attributes
-    ----------
-    budget
-        As given; it may be replaced.
-    simulator
-        The simulator of the first replications.
-    base
-        Slowdown of each job under the base plan in these, shape (jobs,).
-    events
-        Number of events of all simulations so far, approximately.
+        When it ends, no plan is chosen that is not yet known to be better. It may be replaced.
     """
 
     def __init__(
@@ -96,21 +82,17 @@ class PlanEvaluator:
                 range(first_seed + look * REPLICATIONS, first_seed + (look + 1) * REPLICATIONS)
             )
         )
-        self.simulator: PlanSimulator = self._simulators(0)
+        self.simulator: PlanSimulator = self._simulators(0)  # of the first replications
         self.instance = self.simulator.instance
-        self.events = 0.0
-        self._names = [job.name for job in self.instance.jobs]
+        self.events = 0.0  # of all simulations so far, approximately
         self._max_loss = math.inf if max_loss is None else float(max_loss)
         self._change_costs = change_costs
         self._base_plan = base or Plan(self.instance.unshifted)
         self._base: list[Floats] = []
         self._simulated: dict[object, list[Floats]] = {}
         self.base: Floats = self.slowdowns(self._base_plan)
-
-    @property
-    def limits(self) -> Floats:
-        """The slowdown of each job beyond which its loss is too large, shape (jobs,)."""
-        return self.base * (1 + self._max_loss)
+        # the slowdown of each job beyond which its loss is too large, shape (jobs,)
+        self.limits: Floats = self.base * (1 + self._max_loss)
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the slowdown of each job in the first replications, shape (jobs,)."""
@@ -168,13 +150,17 @@ class PlanEvaluator:
                     kept.append(plan)
                     if is_within_loss and is_ahead:
                         good.append(plan)
-            leader = self._least(good, look) if good else incumbent
+            alive, leader = kept, incumbent
             if good:
+                leader = good[0]
+                for plan in good[1:]:  # the first of equal ones
+                    if is_better(self._means(plan, look), self._means(leader, look)):
+                        leader = plan
                 rivals = (plan for plan in kept if plan is not leader)
-                kept = [
+                rest = [
                     r for r in rivals if self._is_better(r, leader, look, MIN_GAIN) is not False
                 ]
-            alive = [*([leader] if good else []), *kept]
+                alive = [leader, *rest]
             if len(alive) == len(good[:1]):
                 break
         return leader
@@ -182,18 +168,12 @@ class PlanEvaluator:
     def is_within_loss(self, plan: Plan) -> bool:
         """Return whether no job surely loses too much, by as many replications as it takes."""
         for look in range(1, _MAX_LOOKS + 1):
-            known = None if self.budget.stopped else self._is_within_loss(plan, look)
-            if known is not None or self.budget.stopped:
-                return bool(known)
+            if self.budget.stopped:
+                break
+            known = self._is_within_loss(plan, look)
+            if known is not None:
+                return known
         return False
-
-    def _least(self, plans: Sequence[Plan], look: int) -> Plan:
-        """Return the plan of the least means, the first of equal ones."""
-        best, values = plans[0], self._means(plans[0], look)
-        for plan in plans[1:]:
-            if is_better(found := self._means(plan, look), values):
-                best, values = plan, found
-        return best
 
     def _means(self, plan: Plan, looks: int) -> Values:
         return self.simulator.values(self._replicate(plan, looks).mean(axis=0))
@@ -202,9 +182,8 @@ class PlanEvaluator:
         """Return whether no job loses more than the limit; None if that is not sure."""
         if plan == self._base_plan or math.isinf(self._max_loss):
             return True
-        over = self._replicate(plan, looks)
-        over = over - (1 + self._max_loss) * self._replicate(self._base_plan, looks)
-        low, high = _limits(over)
+        limits = (1 + self._max_loss) * self._replicate(self._base_plan, looks)
+        low, high = _limits(self._replicate(plan, looks) - limits)
         return True if (high <= 0).all() else False if (low > 0).any() else None
 
     def _is_better(self, plan: Plan, other: Plan, looks: int, gain: float) -> bool | None:
@@ -236,11 +215,8 @@ class PlanEvaluator:
         """Return the replications of a plan so far; those of the base plan are always kept."""
         if plan == self._base_plan:
             return self._base
-        rows = (
-            (plan.offsets[name], plan.periods.get(name), plan.classes.get(name))
-            for name in self._names
-        )
-        key = tuple(rows)
+        names = (job.name for job in self.instance.jobs)
+        key = tuple((plan.offsets[n], plan.periods.get(n), plan.classes.get(n)) for n in names)
         if key not in self._simulated:
             if len(self._simulated) >= _MAX_KNOWN:
                 self._simulated.clear()

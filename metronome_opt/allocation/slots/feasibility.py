@@ -36,13 +36,7 @@ Bursts = tuple[tuple[int, int, int], ...]
 
 
 class PairConflicts:
-    """The pairs of jobs that cannot burst at once, and the offsets at which they would.
-
-    Parameters
-    ----------
-    jobs
-        The jobs whose pairs count; all if None.
-    """
+    """The pairs among some jobs that cannot burst at once, and the offsets at which they would."""
 
     def __init__(self, problem: FeasibilityProblem, jobs: Collection[int] | None = None) -> None:
         self._instance = problem.instance
@@ -127,13 +121,7 @@ def _leaves_one(ranges: Forbidden, modulus: int) -> bool:
 
 
 class FeasibilityTest:
-    """Test of whether jobs of an instance fit, which remembers its decisions.
-
-    Parameters
-    ----------
-    quick
-        Whether nothing is decided beyond a short search.
-    """
+    """Test of whether jobs fit, which remembers decisions; a quick one ends soon."""
 
     def __init__(self, problem: FeasibilityProblem, *, quick: bool = False) -> None:
         self.problem = problem

@@ -38,15 +38,10 @@ class Conflict:
     """Jobs that do not fit at their periods, each of which the reason needs.
 
     It is not known whether they fit if the reason is the hyperperiod.
-
-    Attributes
-    ----------
-    periods
-        The jobs by name, with their periods.
     """
 
     reason: Reason
-    periods: Mapping[str, int]
+    periods: Mapping[str, int]  # the jobs by name, with their periods
 
     def __str__(self) -> str:
         return f"{', '.join(f'{name} at {p}' for name, p in self.periods.items())}: {self.reason}"
@@ -62,27 +57,15 @@ class FeasibilityDecision:
 
 @dataclass(frozen=True)
 class FeasibilityResult:
-    """Jobs that fit, and what is proved.
+    """Jobs that fit, and what is proved."""
 
-    Attributes
-    ----------
-    offsets
-        Offsets of the gated jobs; None if no jobs were found that fit.
-    cost
-        The weight of the dropped jobs, None without offsets.
-    bound
-        Proved lower bound of the cost; None if it is proved that all jobs do not fit and they must.
-    refutations
-        Conflicts that prove the bound.
-    stop
-        Why the solver ended.
-    """
-
+    # offsets of the gated jobs; None if no jobs were found that fit
     offsets: Mapping[str, int] | None = None
-    cost: int | None = None
+    cost: int | None = None  # the weight of the dropped jobs, None without offsets
+    # proved lower bound of the cost; None if it is proved that all jobs do not fit and they must
     bound: int | None = 0
-    refutations: tuple[Conflict, ...] = ()
-    stop: StopReason = StopReason.FINISHED
+    refutations: tuple[Conflict, ...] = ()  # conflicts that prove the bound
+    stop: StopReason = StopReason.FINISHED  # why the solver ended
 
     @property
     def proved(self) -> bool:
@@ -159,14 +142,9 @@ def _largest_sum(instance: Instance) -> tuple[int, str]:
 
 
 def at_periods(instance: Instance, periods: Mapping[str, int], cushion_slots: int = 0) -> Instance:
-    """Return the instance of some jobs at some periods, with extended bursts and weights of 1.
+    """Return the instance of the jobs that have a period, with extended bursts and weights of 1.
 
     Its contention is 0 exactly where the jobs fit.
-
-    Parameters
-    ----------
-    periods
-        Periods by name; jobs that it does not name are omitted. It must name at least one.
     """
     jobs = tuple(
         job.model_copy(update={"period": periods[job.name], "max_stretch": 0, "weight": 1})

@@ -14,26 +14,26 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     restore_offsets,
     shorten_periods,
 )
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance, Job, Phase
+from metronome_opt.solvers import greedy
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.kernels.burst_costs import add_windows, middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
+from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.presolve.reductions import simplify_links
+from metronome_opt.solvers.run import SolverRun
 
 
 class PartialSchedule:
     """Jobs of an instance at their periods and offsets; no link is overloaded.
 
     The demand of a link is kept over the least common multiple H of the periods that are placed on
-    it. A further job of period T meets each slot of it that is congruent to one of its own modulo
-    gcd(H, T), so only the largest demand of each residue counts.
-
-    Parameters
-    ----------
-    cushion_slots
-        Slots added to bursts.
-    max_slots
-        The longest common multiple H; the hyperperiod limit of the instance if None.
+    it, up to `max_slots`, by default the hyperperiod limit. A further job of period T meets each
+    slot of it that is congruent to one of its own modulo gcd(H, T), so only the largest demand of
+    each residue counts.
     """
 
     def __init__(
@@ -48,10 +48,7 @@ class PartialSchedule:
         self._demand = {link.name: np.zeros(1, dtype=np.int64) for link in instance.links}
 
     def costs(self, name: str, period: int) -> Ints | None:
-        """Return an array over the offsets of a job, 0 where it fits.
-
-        None if it fits nowhere.
-        """
+        """Return an array over the offsets of a job, 0 where it fits; None if it fits nowhere."""
         job = self.instance.job(name)
         if any(math.lcm(len(self._demand[link]), period) > self._max_slots for link in job.links):
             return None
@@ -108,10 +105,7 @@ class PartialSchedule:
 def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> dict[str, int]:
     """Place each job at its roomiest offset, if there is a feasible one; return the offsets.
 
-    Parameters
-    ----------
-    first
-        Jobs that come before the others; both parts by weight, then by traffic, largest first.
+    Jobs in `first` come before the others; both parts by weight, then by traffic, largest first.
     """
 
     def key(job: Job) -> tuple[bool, int, Fraction]:
@@ -130,3 +124,24 @@ def fit_greedily(problem: FeasibilityProblem, first: Collection[str] = ()) -> di
             )
     offsets = {name: offset for name, (_, offset) in placed.kept.items()}
     return restore_offsets(problem.instance, offsets)
+
+
+def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
+    """Gate jobs at their own periods, each at its cheapest offset after jobs of higher weight.
+
+    A job that overloads a link there is not gated, nor is one that shares no link, or a link with a
+    hyperperiod above the limit.
+    """
+    offsets, periods = dict(instance.unshifted), dict[str, int]()
+    for part in components(simplify_links(instance).instance):
+        if part.links and not part.needs_stretch:
+            search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
+            greedy.run(search)
+            found, placed = search.offsets_by_job() or {}, PartialSchedule(part)
+            for job in sorted(part.jobs, key=lambda job: -job.weight):
+                cost = placed.costs(job.name, job.period) if job.name in found else None
+                if cost is not None and cost[found[job.name]] == 0:
+                    placed.put(job.name, job.period, found[job.name])
+            offsets |= {name: offset for name, (_, offset) in placed.kept.items()}
+            periods |= {name: period for name, (period, _) in placed.kept.items()}
+    return Plan(offsets, periods)

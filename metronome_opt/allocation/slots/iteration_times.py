@@ -56,18 +56,14 @@ def iteration_times(
 ) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms, as `allocate` states them.
 
-    Computing times vary by the jitter of each job. Equal arguments give equal times.
-
-    Parameters
-    ----------
-    network
-        As of `PlanSimulator`.
+    Computing times vary by the jitter of each job. Equal arguments give equal times. Links are
+    shared as of `PlanSimulator`.
     """
-    simulator = partial(
-        PlanSimulator, instance, _SEEDS, network=network, threads=os.cpu_count() or 1
-    )
+    threads = os.cpu_count() or 1
+    simulator = partial(PlanSimulator, instance, _SEEDS, network=network, threads=threads)
     affordable = int(PERIODS * _MAX_EVENTS / max(1.0, simulator().events))
     chosen = simulator(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
     names = (job.name for job in instance.jobs)
-    slowdowns = dict(zip(names, map(float, chosen.slowdowns(plan)), strict=True))
-    return expected_ms(instance, plan, slowdowns)
+    return expected_ms(
+        instance, plan, dict(zip(names, chosen.slowdowns(plan).tolist(), strict=True))
+    )

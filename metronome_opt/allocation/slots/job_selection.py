@@ -30,8 +30,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     load,
 )
 from metronome_opt.allocation.slots.greedy import fit_greedily
-from metronome_opt.allocation.slots.milp import Row, minimise
-from metronome_opt.errors import SolverError
+from metronome_opt.allocation.slots.integer_program import MAX_OBJECTIVE, Minimise, Row
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
@@ -42,52 +41,53 @@ from metronome_opt.solvers.arguments import (
     warm_up_instance,
 )
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 from metronome_opt.solvers.registry import Solver, find_solver
 
 _LARGEST_LOAD = 2**32  # of a link; many jobs add to it
 
 
-class _Master:
+class Master:
     """The problem as rows over the jobs that are dropped, by number; `forbid` adds rows.
 
-    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong.
-
-    Attributes
-    ----------
-    weights
-        Weights of the jobs, in units of ``1 / scale``. Where they are too large for a back end,
-        they are rounded down, and bounds are a little lower.
+    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong. Weights are
+    in units of ``1 / scale``: where they are too large for a back end, they are rounded down.
     """
 
-    largest_weight = 2**50
-
-    def __init__(self, problem: FeasibilityProblem, pairs: PairConflicts) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: FeasibilityProblem, pairs: PairConflicts, minimise: Minimise
+    ) -> None:
+        self.problem, self._minimise = problem, minimise
         self.jobs = problem.instance.jobs
         weights = [job.weight for job in self.jobs]
-        self.scale = min(Fraction(1), Fraction(self.largest_weight, 1 + sum(weights)))
+        self.scale = min(Fraction(1), Fraction(MAX_OBJECTIVE[minimise], 1 + sum(weights)))
         self.weights = [int(weight * self.scale) for weight in weights]
         self.rows: list[Row] = []
+        self._hint: list[int] = []
         for index in pairs.impossible:
             self._limit([(1, index)], 0)
-        self._state_pairs(pairs)
-        self._state_loads()
-
-    def minimise(self) -> tuple[list[int] | None, int]:
-        """Return the lightest jobs whose omission is allowed, and a lower bound in units.
-
-        There are no jobs if none were found in time.
-        """
-        raise NotImplementedError
+        for number, (i, j) in enumerate(pairs.forbidden):
+            if number % 1024 == 0 and problem.budget.stopped:
+                break
+            if not pairs.fit(i, j, self.jobs[i].period, self.jobs[j].period):
+                self._limit([(1, i), (1, j)], 1)
+        self._limit_loads()
 
     def solve(self) -> tuple[dict[str, int] | None, int]:
         """Return the gated jobs, if any were found, with their periods, and a bound of the cost."""
-        dropped, bound = self.minimise()
+        dropped, bound = self._minimise(
+            self.problem.budget,
+            self.weights,
+            self.rows,
+            hint=self._hint,
+            num_workers=self.problem.threads,
+            random_seed=self.problem.seed % 2**31,
+        )
+        cost = math.ceil(max(0, bound) / self.scale)
         if dropped is None:
-            return None, math.ceil(bound / self.scale)
-        gated = [job for index, job in enumerate(self.jobs) if index not in dropped]
-        return {job.name: job.period for job in gated}, math.ceil(bound / self.scale)
+            return None, cost
+        self._hint = dropped
+        jobs = zip(self.jobs, dropped, strict=True)
+        return {job.name: job.period for job, is_dropped in jobs if not is_dropped}, cost
 
     def forbid(self, refutation: Conflict) -> None:
         """State that some jobs do not fit."""
@@ -99,14 +99,7 @@ class _Master:
         terms = tuple((-factor, number) for factor, number in gated if factor)
         self.rows.append(Row(terms, most - sum(factor for factor, _ in gated)))
 
-    def _state_pairs(self, pairs: PairConflicts) -> None:
-        for number, (i, j) in enumerate(pairs.forbidden):
-            if number % 1024 == 0 and self.problem.budget.stopped:
-                return
-            if not pairs.fit(i, j, self.jobs[i].period, self.jobs[j].period):
-                self._limit([(1, i), (1, j)], 1)
-
-    def _state_loads(self) -> None:
+    def _limit_loads(self) -> None:
         instance = self.problem.instance
         for link in instance.links:
             users = [(index, self.jobs[index]) for index in instance.jobs_on[link.name]]
@@ -126,55 +119,7 @@ class _Master:
             )
 
 
-class CpsatMaster(_Master):
-    """Proposes what CP-SAT finds."""
-
-    def __init__(self, problem: FeasibilityProblem, pairs: PairConflicts) -> None:
-        super().__init__(problem, pairs)
-        cp = import_cp_model()
-        self._model = cp.CpModel()
-        self._dropped = [self._model.new_bool_var("") for _ in self.jobs]
-        self._model.minimize(cp.LinearExpr.weighted_sum(self._dropped, self.weights))
-        self._stated = 0
-
-    def minimise(self) -> tuple[list[int] | None, int]:
-        """Return the lightest jobs whose omission is allowed, and a lower bound in units."""
-        for row in self.rows[self._stated :]:
-            if self._stated % 256 == 0 and self.problem.budget.stopped:
-                break
-            self._model.add(sum(factor * self._dropped[n] for factor, n in row.terms) <= row.most)
-            self._stated += 1
-        parameters = {"num_workers": self.problem.threads, "random_seed": self.problem.seed % 2**31}
-        solver, status = run_cpsat(self._model, self.problem.budget, parameters)
-        if status not in ("OPTIMAL", "FEASIBLE", "UNKNOWN"):
-            raise SolverError(f"CP-SAT ends with status {status}")
-        bound = math.ceil(max(0.0, solver.best_objective_bound - 1e-6))
-        if status == "UNKNOWN":
-            return None, bound
-        self._model.clear_hints()
-        values = [bool(solver.value(variable)) for variable in self._dropped]
-        for variable, value in zip(self._dropped, values, strict=True):
-            self._model.add_hint(variable, value)
-        return [number for number, value in enumerate(values) if value], bound
-
-
-class MilpMaster(_Master):
-    """Proposes what HiGHS finds; SciPy hands it neither a seed nor a number of threads."""
-
-    largest_weight = 2**30  # HiGHS' tolerances tell apart integers up to this
-
-    def minimise(self) -> tuple[list[int] | None, int]:
-        """Return the lightest jobs whose omission is allowed, and a lower bound in units."""
-        is_optimal, chosen, bound = minimise(self.problem.budget, self.weights, self.rows)
-        cost = sum(self.weights[number] for number in chosen or ())
-        if chosen is not None and is_optimal and cost == round(bound):
-            return chosen, cost
-        return chosen, max(0, math.ceil(bound - 1e-6 * max(1.0, abs(bound))))
-
-
-def select_gated_jobs(
-    problem: FeasibilityProblem, master: type[CpsatMaster | MilpMaster]
-) -> FeasibilityResult:
+def select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> FeasibilityResult:
     """Find gated jobs of the maximum weight: the master proposes, the test refutes.
 
     Jobs of a proposal that does not fit are those that `fit_greedily` places first.
@@ -186,7 +131,7 @@ def select_gated_jobs(
     offsets = test.decide({job.name: job.period for job in problem.instance.jobs}).offsets
     if offsets is not None:  # no model is needed
         return FeasibilityResult(offsets, 0)
-    proposer = master(problem, test.pairs)
+    proposer = Master(problem, test.pairs, minimise)
     refutations: list[Conflict] = []
     bound = 0
     while not problem.budget.stopped:
@@ -207,16 +152,17 @@ def select_gated_jobs(
     return FeasibilityResult(best, cost, min(bound, cost), tuple(refutations))
 
 
+_PROGRAMS = f"{Row.__module__}:minimise_by_"
 FEASIBILITY_SOLVERS = {
-    name: Solver(name, summary, f"{__name__}:{proposer}", packages, exact=bool(packages))
-    for name, summary, proposer, packages in (
-        ("auto", "as cpsat", "CpsatMaster", ("ortools",)),
-        ("cpsat", "CP-SAT chooses, searches refute", "CpsatMaster", ("ortools",)),
-        ("milp", "HiGHS chooses, searches refute", "MilpMaster", ("scipy",)),
-        ("greedy", "highest weight first, each where it fits", "fit_greedily", ()),
+    name: Solver(name, summary, entry, packages, exact=bool(packages))
+    for name, summary, entry, packages in (
+        ("auto", "as cpsat", f"{_PROGRAMS}cpsat", ("ortools",)),
+        ("cpsat", "CP-SAT chooses, searches refute", f"{_PROGRAMS}cpsat", ("ortools",)),
+        ("milp", "HiGHS chooses, searches refute", f"{_PROGRAMS}highs", ("scipy",)),
+        ("greedy", "highest weight first, each where it fits", f"{__name__}:fit_greedily", ()),
     )
 }
-"""Exact ones are classes that propose gated jobs."""
+"""Exact ones minimise the weight that is dropped."""
 
 
 def check_feasibility(
@@ -269,33 +215,29 @@ def check_feasibility(
     cores = threads or os.cpu_count() or 1
     problem = FeasibilityProblem(instance, cushion_slots, Budget(time_limit), seed, cores)
     with interrupt_stops(problem.budget):
-        if not chosen.exact:
-            offsets = fit_greedily(problem)
-            everything = len(offsets) == len(periods)
-            fit = (
-                FeasibilityResult(offsets, problem.weight_without(offsets))
-                if drop or everything
-                else FeasibilityResult()
-            )
+        if chosen.exact and drop:
+            minimise: Any = chosen.load()
+            fit = select_gated_jobs(problem, minimise)
+        elif chosen.exact:
+            fit = _decide(problem, periods)
         else:
-            master: Any = chosen.load()
-            fit = select_gated_jobs(problem, master) if drop else _decide(problem, periods)
+            offsets, fit = fit_greedily(problem), FeasibilityResult()
+            if drop or len(offsets) == len(periods):
+                fit = FeasibilityResult(offsets, problem.weight_without(offsets))
         return replace(fit, stop=problem.budget.stop)
 
 
 def _decide(problem: FeasibilityProblem, periods: dict[str, int]) -> FeasibilityResult:
-    test = FeasibilityTest(problem)
-    decision = test.decide(periods)
-    if decision.refutation is not None:
-        # A short test shrinks it: the conflict that is known does not wait for a long one.
-        refutation = shrink_conflict(
-            decision.refutation, FeasibilityTest(problem, quick=True).decide
-        )
-        proved = refutation.reason is not Reason.HYPERPERIOD
-        return FeasibilityResult(bound=None if proved else 0, refutations=(refutation,))
-    return (
-        FeasibilityResult() if decision.offsets is None else FeasibilityResult(decision.offsets, 0)
-    )
+    decision = FeasibilityTest(problem).decide(periods)
+    if decision.offsets is not None:
+        return FeasibilityResult(decision.offsets, 0)
+    if decision.refutation is None:
+        return FeasibilityResult()
+    # A short test shrinks it: the conflict that is known does not wait for a long one.
+    short = FeasibilityTest(problem, quick=True)
+    refutation = shrink_conflict(decision.refutation, short.decide)
+    proved = refutation.reason is not Reason.HYPERPERIOD
+    return FeasibilityResult(bound=None if proved else 0, refutations=(refutation,))
 
 
 @cache

@@ -58,22 +58,13 @@ def _complexity(plan: Plan) -> int:
 
 @dataclass(frozen=True)
 class OtherSlots:
-    """Moves of a job: ungated, or in other slots beside the gated jobs.
-
-    Attributes
-    ----------
-    longest
-        The longest period of each job, in slots.
-    hyperperiods_fit
-        Returns whether hyperperiods are short enough at some periods.
-    slowdowns
-        Returns the slowdown of each job under a plan.
-    """
+    """Moves of a job: ungated, or in other slots beside the gated jobs."""
 
     part: Instance
-    longest: Mapping[str, int]
+    longest: Mapping[str, int]  # the longest period of each job, in slots
+    # returns whether hyperperiods are short enough at some periods
     hyperperiods_fit: HyperperiodTest
-    slowdowns: Callable[[Plan], Floats]
+    slowdowns: Callable[[Plan], Floats]  # returns the slowdown of each job under a plan
 
     def __call__(self, plan: Plan, job: Job) -> Iterator[Plan]:
         """Yield the plans whose hyperperiods are short enough."""
@@ -104,13 +95,7 @@ def other_classes(count: int, plan: Plan, job: Job) -> Iterator[Plan]:
 
 
 def _periods(job: Job, theirs: Sequence[int], longest: int) -> Iterator[int]:
-    """Yield distinct periods for a job, from its own to the longest.
-
-    Parameters
-    ----------
-    theirs
-        Periods of the other jobs as they run.
-    """
+    """Yield distinct periods: stretched ones, and such as fit those of others as they run."""
     spread = [job.period * (100 + stretch) // 100 for stretch in _STRETCHES]
     suitable = [other for period in theirs for other in (period // 2, period, 2 * period)]
     for period in sorted({*spread, *suitable}):

@@ -41,13 +41,7 @@ _MAX_CANDIDATES = 2**28
 def search_offsets(
     instance: Instance, budget: Budget, placements: int = 2**62, seed: int = 0
 ) -> FeasibilityDecision:
-    """Search an instance for offsets without contention; all weights must be 1.
-
-    Parameters
-    ----------
-    placements
-        The number of placements after which to give up.
-    """
+    """Search offsets without contention, giving up after some placements; all weights must be 1."""
     smaller = coarsen(instance)
     shortest = min(job.period for job in smaller.instance.jobs)
     first_fits = [_FirstFit(smaller.instance, modulus, budget, seed) for modulus in (shortest, 1)]
@@ -193,10 +187,7 @@ class _DepthFirst:
 
 
 def _starts(jobs: tuple[Job, ...]) -> Ints:
-    """Return whether a job may have to start at each residue modulo what all periods share.
-
-    The array is a single 1 if it has to be tried everywhere.
-    """
+    """Return whether a job may have to start at each residue of the common divisor."""
     if any(len(job.phases) > 1 or job.fixed_offset is not None for job in jobs):
         return np.ones(1, dtype=np.int64)
     modulus = math.gcd(*(job.period for job in jobs))

@@ -88,27 +88,15 @@ def deviation(job: Job) -> float:
 
 @dataclass(frozen=True)
 class PeriodCandidates:
-    """Candidates for the slots of jobs that share links.
-
-    Attributes
-    ----------
-    longest
-        The longest period of each job, in slots.
-    hyperperiods_fit
-        Returns whether hyperperiods are short enough at some periods.
-    budget
-        Time for the search of periods and offsets.
-    hyperperiod
-        Slots that periods have to divide; None for any periods.
-    mean_weights
-        Weights in the means that count; those of the jobs if None.
-    """
+    """Candidates for the slots of jobs that share links."""
 
     part: Instance
-    longest: Periods
+    longest: Periods  # the longest period of each job, in slots
+    # returns whether hyperperiods are short enough at some periods
     hyperperiods_fit: HyperperiodTest
-    budget: Budget
-    hyperperiod: int | None = None
+    budget: Budget  # time for the search of periods and offsets
+    hyperperiod: int | None = None  # slots that periods have to divide; None for any periods
+    # weights in the means that count; those of the jobs if None
     mean_weights: MeanWeights | None = None
 
     def plans(self) -> Iterator[Plan]:
@@ -199,10 +187,7 @@ class PeriodCandidates:
         return offsets
 
     def _offsets(self, periods: Periods, growth: float, budget: Budget) -> Mapping[str, int] | None:
-        """Return offsets at which jobs fit with extended bursts, if a short search finds some.
-
-        Bursts grow by `growth` standard deviations, by the cushion at least.
-        """
+        """Return offsets with bursts longer by `growth` deviations, or the cushion."""
         part = at_periods(self.part, periods)
         deviations = [deviation(job) for job in self.part.jobs]
         if not any(deviations):

@@ -11,25 +11,15 @@ from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 
-_PER_MS = 1000  # microseconds
-
 
 @dataclass(frozen=True)
 class Plan:
-    """Offsets of all jobs, periods of gated jobs, and traffic classes.
+    """Offsets of all jobs, periods of gated jobs, and traffic classes."""
 
-    Attributes
-    ----------
-    offsets
-        Offsets of all jobs, in slots; an ungated job begins there.
-    periods
-        Slots from one window of a gated job to its next, by name. Other jobs are ungated.
-    classes
-        The traffic class of a job, by name; 0, the lowest one, if it is not named.
-    """
-
-    offsets: Mapping[str, int]
+    offsets: Mapping[str, int]  # offsets of all jobs, in slots; an ungated job begins there
+    # slots from one window of a gated job to its next, by name. Other jobs are ungated
     periods: Mapping[str, int] = FrozenDict()
+    # the traffic class of a job, by name; 0, the lowest one, if it is not named
     classes: Mapping[str, int] = FrozenDict()
 
     @classmethod
@@ -79,11 +69,10 @@ def expected_ms(
     """
     times = {}
     for job in instance.jobs:
-        simulated = Fraction(round(slowdowns[job.name] * job.period * instance.slot_ms * _PER_MS))
+        microseconds = round(slowdowns[job.name] * job.period * instance.slot_ms * 1000)
         slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
-        times[job.name] = max(
-            isolated_iteration(instance, job).duration, slots, simulated / _PER_MS
-        )
+        isolated = isolated_iteration(instance, job).duration
+        times[job.name] = max(isolated, slots, Fraction(microseconds, 1000))
     return times
 
 

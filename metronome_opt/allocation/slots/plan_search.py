@@ -55,49 +55,31 @@ _SEARCHING, _SCREENING, _CONFIRMING = 0, 50_000, 100_000  # first seeds
 
 @dataclass(frozen=True)
 class SlotSearchOptions:
-    """Limits of a search for a plan, and its resources.
+    """Limits of a search for a plan, and its resources."""
 
-    Attributes
-    ----------
-    stretch_limit
-        The share of its period by which a job may be stretched at most; None for no limit but that
-        of the instance, a `max_stretch` above 0.
-    threads, network, exact_iterations, classes_kept, lives_ms
-        As of `PlanSimulator`; with `lives_ms` the weighted mean time until jobs leave is minimised.
-    hyperperiod
-        Slots that the periods of gated jobs have to divide; None for any periods.
-    start
-        A plan to try first.
-    base
-        The plan that losses are relative to; no job gated if None.
-    mean_weights
-        Weights in the means that are minimised, one after the other; None for the weights of the
-        jobs, in one mean.
-    max_loss
-        The share by which a job may become slower than under the base; None for any.
-    classes
-        How many traffic classes links serve in strict order; 1 for none.
-    max_events
-        Events to simulate for a group before no further candidates are tried; None for no limit.
-        The candidates are compared in any case.
-    tries_start_only
-        Whether no plan is tried but `start`.
-    """
-
+    # the share of its period by which a job may be stretched at most; None for no limit but that of
+    # the instance, a `max_stretch` above 0
     stretch_limit: Fraction | None = None
+    # threads, network, exact_iterations, classes_kept and lives_ms are those of `PlanSimulator`
     threads: int = 1
     network: str | None = None
+    # slots that the periods of gated jobs have to divide; None for any periods
     hyperperiod: int | None = None
-    start: Plan | None = None
-    base: Plan | None = None
+    start: Plan | None = None  # a plan to try first
+    base: Plan | None = None  # the plan that losses are relative to; no job gated if None
+    # weights in the means that are minimised, one after the other; None for the weights of the
+    # jobs, in one mean
     mean_weights: MeanWeights | None = None
+    # the share by which a job may become slower than under the base; None for any
     max_loss: Fraction | None = MAX_LOSS
-    classes: int = 1
+    classes: int = 1  # how many traffic classes links serve in strict order; 1 for none
     lives_ms: Mapping[str, float] | None = None
     exact_iterations: Mapping[str, Iteration] | None = None
     classes_kept: Mapping[str, int] | None = None
+    # events to simulate for a group before no further candidates are tried; None for no limit. The
+    # candidates are compared in any case
     max_events: int | None = None
-    tries_start_only: bool = False
+    tries_start_only: bool = False  # whether no plan is tried but `start`
 
     def evaluator(
         self,
@@ -146,37 +128,28 @@ class SlotSearchOptions:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """A plan, and the slowdown of each job.
-
-    Attributes
-    ----------
-    slowdowns, unshifted
-        By job: mean iteration time over its period, under the plan and with no job gated.
-    simulated
-        Whether simulations were needed; otherwise no job can ever be delayed.
-    """
+    """A plan, and the slowdown of each job."""
 
     plan: Plan
+    # by job: mean iteration time over its period, under the plan and with no job gated
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
-    simulated: bool
+    simulated: bool  # whether simulations were needed; otherwise no job can ever be delayed
 
 
 def long_periods(instance: Instance) -> int:
-    """Return the periods of the longest job that a replication lasts which decides at last.
-
-    It decreases with the number of jobs, since there is no time for hundreds.
-    """
+    """Return the periods of the longest job in a last replication, fewer of many jobs."""
     return max(RACE_PERIODS, min(_LONG, _LONG_ALL // len(instance.jobs)))
 
 
 def minimum_time(instance: Instance) -> float:
     """Return about how many seconds it takes to evaluate a plan of the jobs that share links."""
-    parts = (part for part in groups(instance) if len(part.jobs) > 1)
-    simulators = (
-        PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)) for part in parts
+    events = sum(
+        PlanSimulator(part, range(REPLICATIONS), periods=long_periods(part)).events
+        for part in groups(instance)
+        if len(part.jobs) > 1
     )
-    return _MIN_VALUES * sum(simulator.events for simulator in simulators) / EVENTS_PER_S
+    return _MIN_VALUES * events / EVENTS_PER_S
 
 
 Report = Callable[[Fraction], None]
@@ -195,10 +168,7 @@ def search_plan(
 ) -> PlanResult:
     """Return the plan that `find_plan` returns, with the slowdowns of all jobs.
 
-    Parameters
-    ----------
-    report
-        Notified of the weighted mean slowdown of the whole after each group of jobs.
+    The weighted mean slowdown of the whole is reported after each group of jobs.
     """
     plan = Plan(dict(instance.unshifted))
     slowdowns = {job.name: 1.0 for job in instance.jobs}
@@ -259,9 +229,8 @@ def _search_group(
     if len(part.jobs) == 1 or budget.stopped:
         return [free]
     began = budget.remaining
-    evaluator = options.evaluator(
-        part, _SEARCHING, RACE_PERIODS, budget
-    )  # which simulates the base
+    # The base is simulated here.
+    evaluator = options.evaluator(part, _SEARCHING, RACE_PERIODS, budget)
     if evaluator.is_least(evaluator.means(free)) or budget.stopped:
         return [free]
     if began is not None and budget.remaining:
@@ -270,12 +239,11 @@ def _search_group(
         evaluator.budget = budget = budget.fraction(1.0 - share)
     search = _GroupSearch(part, options, hyperperiods_fit, evaluator, [free])
     search.try_start()
-    if options.tries_start_only:
-        return search.plans
-    slots = budget.fraction(1 / 2) if options.classes > 1 else budget
-    search.gate_all(slots)
-    search.gate_some(slots)
-    search.classify(budget)
+    if not options.tries_start_only:
+        slots = budget.fraction(1 / 2) if options.classes > 1 else budget
+        search.gate_all(slots)
+        search.gate_some(slots)
+        search.classify(budget)
     return search.plans
 
 
@@ -315,9 +283,10 @@ class _GroupSearch:
         """Return the longest periods that are allowed and under which no job loses too much."""
         longest, limit = {}, self.options.stretch_limit
         for job, slowest in zip(self.part.jobs, self.evaluator.limits.tolist(), strict=True):
-            shares = [] if math.isinf(slowest) else [Fraction(slowest) - 1]
-            shares += [] if limit is None else [limit]
-            slots = [int(max(Fraction(0), share) * job.period) for share in shares]
+            shares = [] if limit is None else [limit]
+            if not math.isinf(slowest):
+                shares.append(max(Fraction(0), Fraction(slowest) - 1))
+            slots = [int(share * job.period) for share in shares]
             slots += [job.max_stretch] if job.max_stretch else []
             most = min(slots, default=job.period)
             longest[job.name] = min(job.period + most, self.part.hyperperiod_limit)
@@ -337,14 +306,9 @@ class _GroupSearch:
 
     def gate_all(self, budget: Budget) -> None:
         """Try plans in which all jobs are gated."""
-        candidates = PeriodCandidates(
-            self.part,
-            self._longest(),
-            self.hyperperiods_fit,
-            budget,
-            self.options.hyperperiod,
-            self.options.mean_weights,
-        )
+        terms = (self.options.hyperperiod, self.options.mean_weights)
+        longest, fit = self._longest(), self.hyperperiods_fit
+        candidates = PeriodCandidates(self.part, longest, fit, budget, *terms)
         self._offer(list(candidates.plans()))
 
     def gate_some(self, budget: Budget) -> None:
@@ -366,10 +330,7 @@ class _GroupSearch:
                 self._improve(moves, budget)
 
     def classify(self, budget: Budget) -> None:
-        """Try traffic classes, with the slots of the best plan and without any.
-
-        Orders that follow the weights of jobs come first.
-        """
+        """Try traffic classes, with the slots of the best plan and without any."""
         if self.options.classes < 2:
             return
         from metronome_opt.allocation.slots.classes import FEW, class_orders, follows_weights

@@ -43,18 +43,10 @@ _MIN_GAIN = Fraction(1, 100)  # of an iteration, costs included
 
 
 class NewSlots(NamedTuple):
-    """Slots that running jobs get.
+    """Slots that running jobs get."""
 
-    Attributes
-    ----------
-    plan
-        Offsets and periods of the jobs that get other slots or a corrected reservation.
-    why
-        Text on what the change brings, or why there is none.
-    """
-
-    plan: Plan
-    why: str
+    plan: Plan  # offsets and periods of the jobs that get other slots or a corrected reservation
+    why: str  # text on what the change brings, or why there is none
 
 
 def choose_slots(

@@ -7,21 +7,20 @@ stay for hundreds of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import EngineJob, WindowSchedule
-from metronome_opt.problem.instance import Instance, Sharing
+from metronome_opt.problem.instance import Instance, Phase, Sharing
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.iteration import Iteration
 
@@ -36,21 +35,15 @@ EVENTS_PER_S = 500_000
 
 Values = tuple[float, ...]
 
-_CLOCK_MS = 1.0
-"""By up to this the clock of a job is wrong; NTP in a local network keeps within it."""
-
-FIRST_TOLERANCE = 0.02
-"""The share of its period by which a job may be late for its first slot and yet take it."""
+_CLOCK_MS = 1.0  # by up to this clocks are wrong; NTP in a local network keeps within it
+_FIRST_TOLERANCE = 0.02  # of its period, by which a job may be late for its first slot
 
 _MIN_ITERATIONS = 5  # of a job that leaves
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
 
 def means_of(part: Instance, mean_weights: MeanWeights | None = None) -> MeanWeights:
-    """Return the weights in means that concern jobs of a part; their own if there are no others.
-
-    All are 1 if all are 0.
-    """
+    """Return weights in means that concern jobs of a part, by default their own; 1 if all are 0."""
     names = [job.name for job in part.jobs]
     given = mean_weights or ({job.name: job.weight for job in part.jobs},)
     concerned = tuple({name: level[name] for name in names} for level in given)
@@ -64,10 +57,8 @@ def weight_rows(instance: Instance, mean_weights: MeanWeights | None = None) -> 
     A slowdown is a multiple of the best period that the job can have, not of that at its place.
     """
     own = np.array([float(instance.over_best(job)) for job in instance.jobs])
-    rows = [
-        [float(weight) for weight in level.values()] for level in means_of(instance, mean_weights)
-    ]
-    return np.asarray(np.array(rows) / np.sum(rows, axis=1, keepdims=True) * own)
+    rows = np.array([list(level.values()) for level in means_of(instance, mean_weights)], float)
+    return np.asarray(rows / rows.sum(axis=1, keepdims=True) * own)
 
 
 class PlanSimulator:
@@ -131,10 +122,11 @@ class PlanSimulator:
         self._own, longest = own, float(own.max())
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
         exact, self._classes = exact_iterations or {}, classes or {}
-        self._jobs = [
-            _with_jitter(replace(r, pattern=exact.get(r.name, r.pattern)), jitter_factor)
-            for r in EngineJob.of_instance(instance)
-        ]
+        self._jobs = []
+        for job in EngineJob.of_instance(instance):
+            pattern = exact.get(job.name, job.pattern)
+            jitter = jitter_factor * jitter_or_default(pattern.jitter)
+            self._jobs.append(replace(job, pattern=replace(pattern, jitter=jitter)))
         self._leave, self._starts_in_slots = lives_ms is not None, starts_in_slots
         if lives_ms is not None:
             lives = np.array([lives_ms[job.name] for job in instance.jobs])
@@ -186,28 +178,17 @@ class PlanSimulator:
         """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
-    def traced(self, plan: Plan) -> Mapping[str, NDArray[Any]]:
-        """Return the rates on all links, as of `Engine.traced`, in the first replication."""
-        return self.run_once(plan, watched=list(self._capacities)).traced()
-
-    def run_once(self, plan: Plan, watched: Sequence[str] = ()) -> Engine:
-        """Return the engine after the first replication; rates on watched links are traced."""
-        engine = self._start(plan, self.seeds[0], watched)
+    def run_once(self, plan: Plan) -> Engine:
+        """Return the engine after the first replication."""
+        engine = self._start(plan, self.seeds[0])
         engine.run(self._horizon)
         return engine
 
     def _times(self, plan: Plan, seed: int) -> Floats:
-        engine = self._start(plan, seed)
-        engine.run(self._warm)
-        earlier, gone = engine.iteration_totals()
-        for _ in self._jobs:  # until all have left, if they do
-            if engine.run(self._horizon) is None:
-                break
-        spent, count = engine.iteration_totals()
-        times = (spent - earlier) / np.maximum(count - gone, 1)
-        return np.where(count > gone, times, self._horizon)
+        times = self._start(plan, seed).mean_times(self._warm, self._horizon)
+        return np.where(np.isnan(times), self._horizon, times)
 
-    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
+    def _start(self, plan: Plan, seed: int) -> Engine:
         slot_ms = self.instance.slot_ms
         classes, sharing = {**self._classes, **plan.classes}, self.network
         jobs = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._jobs]
@@ -215,13 +196,7 @@ class PlanSimulator:
             gated = (runner.name in plan.periods for runner in jobs)
             jobs = [replace(r, weight=int(g)) for r, g in zip(jobs, gated, strict=True)]
             sharing = "strict"
-        engine = Engine(
-            self._capacities,
-            jobs,
-            sharing=cast("Sharing", sharing),
-            seed=seed,
-            watched=watched,
-        )
+        engine = Engine(self._capacities, jobs, sharing=cast("Sharing", sharing), seed=seed)
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(jobs))
         phases = draw.uniform(0.0, 1.0, len(jobs))
@@ -231,12 +206,7 @@ class PlanSimulator:
             if job.name in plan.periods:
                 at = max(0.0, at + self.jitter_factor * wrong[index])
                 period_ms = float(plan.periods[job.name] * slot_ms)
-                bursts = sorted(float(phase.start * slot_ms) for phase in job.phases)
-                slot = WindowSchedule(
-                    period_ms,
-                    tolerance_ms=FIRST_TOLERANCE * period_ms,
-                    bursts_ms=tuple(bursts),
-                )
+                slot = burst_windows(period_ms, job.phases, slot_ms)
             if jobs[index].pattern.jitter and not (slot and self._starts_in_slots):
                 if slot is not None:
                     slots.append((index, at, slot))
@@ -251,7 +221,7 @@ class PlanSimulator:
         return engine
 
 
-def _with_jitter(runner: EngineJob, factor: float) -> EngineJob:
-    """Return a job with a factor on its jitter."""
-    jitter = factor * jitter_or_default(runner.pattern.jitter)
-    return replace(runner, pattern=replace(runner.pattern, jitter=jitter))
+def burst_windows(period_ms: float, phases: Iterable[Phase], slot_ms: int) -> WindowSchedule:
+    """Return the windows of the bursts of a gated job."""
+    bursts = sorted(float(phase.start * slot_ms) for phase in phases)
+    return WindowSchedule(period_ms, _FIRST_TOLERANCE * period_ms, bursts_ms=tuple(bursts))

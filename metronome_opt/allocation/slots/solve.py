@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
-from metronome_opt.allocation.slots.bound import Bound, slowdown_bound
-from metronome_opt.allocation.slots.evaluator import MAX_LOSS
+from metronome_opt.allocation.slots.bound import slowdown_bound
 from metronome_opt.allocation.slots.plan import Plan, delay, expected_ms, mean_slowdown
 from metronome_opt.allocation.slots.plan_search import (
     PlanResult,
@@ -20,13 +20,7 @@ from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import (
-    COMPLETION,
-    DELAY,
-    LEXICOGRAPHIC,
-    SLOWDOWN,
-    MeanWeights,
-)
+from metronome_opt.problem.objectives import COMPLETION, DELAY, LEXICOGRAPHIC, SLOWDOWN
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
 from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
 from metronome_opt.solvers.budget import Budget
@@ -42,61 +36,35 @@ _UNTIL_JOBS_LEAVE = (
 
 def solve_slowdown(
     arguments: Arguments,
+    options: SlotSearchOptions,
     *,
-    stretch_limit: Fraction | None = None,
-    network: str | None = None,
-    hyperperiod: int | None = None,
-    max_loss: Fraction | None = MAX_LOSS,
     names: Sequence[str] = (SLOWDOWN,),
-    mean_weights: MeanWeights,
     only: Plan | None = None,
     found: PlanResult | None = None,
-    lives_ms: Mapping[str, float] | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
     Parameters
     ----------
-    hyperperiod
-        Slots that periods of gated jobs have to divide; None for any periods.
+    options
+        Limits and weights; with `lives_ms` for completion.
     names
         Objectives that `are_simulated`.
-    mean_weights
-        Weights in the means that are minimised.
     only
         A plan that groups of jobs follow or not; None for a search.
     found
         What a search for a plan of the slowdown has found before, which is stated; a search for
         completion begins with it.
-    lives_ms
-        How long jobs run at their best iterations, for completion; None for other objectives.
-    arguments, stretch_limit, network, max_loss
-        As of `metronome_opt.solve`.
 
     Returns
     -------
     Result
         Its schedule says which jobs are gated, and what iteration time is expected of each. Without
-        enough time to simulate the slowdown is not known.
+        enough time to simulate the slowdown is not known, and no job is gated.
     """
-    instance, budget = arguments.instance, arguments.budget
-    options = SlotSearchOptions(
-        stretch_limit=stretch_limit,
-        threads=arguments.threads,
-        network=network,
-        start=found.plan if found else only,
-        hyperperiod=hyperperiod,
-        max_loss=max_loss,
-        mean_weights=mean_weights,
-        classes=instance.traffic_classes if only is None else 1,
-        tries_start_only=only is not None,
-        lives_ms=lives_ms,
-    )
-    bound = slowdown_bound(instance, until_jobs_leave=lives_ms is not None)
-    is_known = found is not None and lives_ms is None
+    instance, budget, outcome = arguments.instance, arguments.budget, None
+    bound = slowdown_bound(instance, until_jobs_leave=options.lives_ms is not None)
     minimum = minimum_time(instance)
-    if not is_known and budget.remaining is not None and budget.remaining < minimum:
-        return _not_simulated(arguments, bound, math.ceil(minimum))
     trajectory: list[ProgressEvent] = []
 
     def report(slowdown: Fraction) -> None:
@@ -105,39 +73,75 @@ def solve_slowdown(
         budget.iterate()
         budget.note(event)
 
-    if found is not None and is_known:
+    if found is not None and options.lives_ms is None:
         outcome = found
         report(mean_slowdown(instance, expected_ms(instance, found.plan, found.slowdowns)))
-    else:
+    elif budget.remaining is None or budget.remaining >= minimum:
+        options = replace(
+            options,
+            start=found.plan if found else only,
+            classes=instance.traffic_classes if only is None else 1,
+            tries_start_only=only is not None,
+        )
         outcome = search_plan(instance, options, budget, report)
-    return _simulated(arguments, outcome, options, bound, trajectory, names)
-
-
-def _not_simulated(arguments: Arguments, bound: Bound, enough_s: int) -> Result:
-    """Return the jobs unshifted: no job is gated without a simulation."""
-    instance = arguments.instance
-    evaluation, unknown = _evaluate(instance, Plan(instance.unshifted), None)
+    plan = outcome.plan if outcome else Plan(instance.unshifted)
+    stretch = plan.stretch(instance)
+    shares = (
+        Fraction(stretch[job.name], job.period)
+        for job in instance.jobs
+        if stretch[job.name] > job.max_stretch
+    )
+    limit = max(shares, default=None)
+    evaluation, notes = _evaluate(instance, plan, limit)
+    times = value = delay_now = None
+    if outcome:
+        times = expected_ms(instance, plan, outcome.slowdowns)
+        value, delay_now = mean_slowdown(instance, times), delay(instance, times)
+        notes = [
+            *([_by_weight(instance, times)] if LEXICOGRAPHIC in names else []),
+            *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
+            *_robustness(instance, plan, options, budget),
+            *notes,
+        ]
+    else:
+        enough = f"no time to simulate, {math.ceil(minimum)} s needed: no job is gated"
+        names, notes = (SLOWDOWN,), [enough, *notes]
+    proved = outcome is not None and value == bound.value and not outcome.simulated
+    stated = evaluation.objectives if evaluation else {}
     schedule = make_schedule(
         arguments,
-        instance.unshifted,
-        {},
-        {SLOWDOWN: None, DELAY: None, **(evaluation.objectives if evaluation else {})},
-        bound.value,
+        plan.offsets,
+        stretch,
+        {SLOWDOWN: value, DELAY: delay_now, **stated},
+        bound.value if value is None else min(bound.value, value),  # chance may bring it below
         bound_prices=bound.prices or None,
         bound_pairs=bound.pairs,
-        proved=False,
-        gated=dict.fromkeys(instance.unshifted, False),
+        proved=proved,
+        gated={job.name: job.name in plan.periods for job in instance.jobs},
+        classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
+        if outcome and instance.traffic_classes > 1
+        else None,
+        stretch_limit=limit,
+        expected_ms=times,
     )
+    stop = budget.stop if outcome or budget.stopped else StopReason.TIME_LIMIT
+    levels = (name if name == DELAY else SLOWDOWN for name in names)
     return Result(
         instance=instance,
         schedule=schedule,
-        stop_reason=arguments.budget.stop if arguments.budget.stopped else StopReason.TIME_LIMIT,
+        stop_reason=StopReason.PROVED if proved else stop,
         evaluation=evaluation,
         build_s=0.0,
         solve_s=schedule.runtime_s,
-        trajectory=(),
-        levels=(Level(SLOWDOWN, None, proved=False),),
-        notes=(f"no time to simulate, {enough_s} s needed: no job is gated", *unknown),
+        trajectory=tuple(trajectory),
+        levels=tuple(Level(name, schedule.objectives[name], proved) for name in levels),
+        notes=tuple(notes),
+        unshifted_ms=None
+        if outcome is None
+        else {
+            job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
+            for job in instance.jobs
+        },
     )
 
 
@@ -157,72 +161,6 @@ def warm_up_engine() -> None:
     """Load, or compile, the kernels that two jobs on a link need; no time limit counts that."""
     three = warm_up_instance()
     search_plan(three.replace(jobs=three.jobs[:2]), SlotSearchOptions(max_events=1), Budget())
-
-
-def _simulated(
-    arguments: Arguments,
-    outcome: PlanResult,
-    options: SlotSearchOptions,
-    bound: Bound,
-    trajectory: list[ProgressEvent],
-    names: Sequence[str],
-) -> Result:
-    instance, plan = arguments.instance, outcome.plan
-    stretch = plan.stretch(instance)
-    limit = max(
-        (
-            Fraction(stretch[job.name], job.period)
-            for job in instance.jobs
-            if stretch[job.name] > job.max_stretch
-        ),
-        default=None,
-    )
-    evaluation, unknown = _evaluate(instance, plan, limit)
-    times = expected_ms(instance, plan, outcome.slowdowns)
-    value = mean_slowdown(instance, times)
-    proved = value == bound.value and not outcome.simulated
-    schedule = make_schedule(
-        arguments,
-        plan.offsets,
-        stretch,
-        {
-            SLOWDOWN: value,
-            DELAY: delay(instance, times),
-            **(evaluation.objectives if evaluation else {}),
-        },
-        min(bound.value, value),  # chance may bring the value below the bound
-        bound_prices=bound.prices or None,
-        bound_pairs=bound.pairs,
-        proved=proved,
-        gated={job.name: job.name in plan.periods for job in instance.jobs},
-        classes={job.name: plan.classes.get(job.name, 0) for job in instance.jobs}
-        if instance.traffic_classes > 1
-        else None,
-        stretch_limit=limit,
-        expected_ms=times,
-    )
-    stated = [name if name == DELAY else SLOWDOWN for name in names]
-    unshifted_ms = {
-        job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
-        for job in instance.jobs
-    }
-    return Result(
-        instance=instance,
-        schedule=schedule,
-        stop_reason=StopReason.PROVED if proved else arguments.budget.stop,
-        evaluation=evaluation,
-        build_s=0.0,
-        solve_s=schedule.runtime_s,
-        trajectory=tuple(trajectory),
-        levels=tuple(Level(name, schedule.objectives[name], proved) for name in stated),
-        notes=(
-            *([_by_weight(instance, times)] if LEXICOGRAPHIC in names else []),
-            *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
-            *_robustness(instance, plan, options, arguments.budget),
-            *unknown,
-        ),
-        unshifted_ms=unshifted_ms,
-    )
 
 
 def _robustness(

@@ -300,10 +300,7 @@ def _draw(row: Rows) -> np.uint64:
 
 @inner
 def _time_iteration(state: EngineState, job: int) -> None:
-    """Record the length of the iteration that is over, if there was one.
-
-    An iteration lasts until the next one begins, the last one until its own end.
-    """
+    """Record the length of an iteration that is over: to the next one, or its own end."""
     row = state.jobs[job]
     if row.begun < 0.0:
         return

@@ -237,10 +237,7 @@ _MIN_RANK, _MAX_RANK = -(2**62), 2**62  # beyond all ranks
 
 @inner
 def _join(state: EngineState, job: int, count: int) -> int:
-    """Make a sending job a member: a job whose rate is computed again.
-
-    Members have the stamp of the clock. `count` is their number; return their number now.
-    """
+    """Make a sending job a member, whose rate is computed again; return the number of members."""
     row = state.jobs[job]
     if row.stamp == state.clock[0].stamp:
         return count

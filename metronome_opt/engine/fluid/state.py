@@ -143,17 +143,7 @@ class EngineState(NamedTuple):
 def empty_state(
     *, jobs: int, links: int, uses: int, segments: int, kept: int, trace: int
 ) -> EngineState:
-    """Return a state of these numbers of jobs, links, uses and segments, before the first event.
-
-    Parameters
-    ----------
-    jobs, links, uses, segments
-        Numbers of rows.
-    kept
-        Iteration times to keep of a job.
-    trace
-        Records of the trace.
-    """
+    """Return a state before the first event; `kept` iteration times of a job, `trace` records."""
     state = EngineState(
         clock=np.zeros(1, CLOCK),
         jobs=np.zeros(jobs, JOB),

@@ -66,12 +66,8 @@ def next_start(state: EngineState, job: int) -> float:
 def burst_start(state: EngineState, job: int, at: float) -> float:
     """Return when a burst of a paced job that is ready begins, not before now.
 
-    The job sees by its own clock how late it is.
-
-    Parameters
-    ----------
-    at
-        When in its iteration it is due.
+    It is due `at` ms from the beginning of its iteration. The job sees by its own clock how late it
+    is.
     """
     row = state.jobs[job]
     now: float = state.clock[0].now

@@ -388,7 +388,7 @@ def place_scenario(state: ClusterState, scenario: Scenario, now_s: float | None 
     InputError
         If there is no room for one of the jobs.
     """
-    problem = allocate(scenario, Budget(_SECONDS))
+    problem, _ = allocate(scenario, Budget(_SECONDS))
     if problem.waiting:
         raise InputError(f"jobs: no room for {first_few(problem.waiting)}; leave them out")
     for job, traffic in zip(problem.instance.jobs, problem.traffic, strict=True):

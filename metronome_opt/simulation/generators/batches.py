@@ -55,16 +55,8 @@ def suitable_batches(
     """Return the batches that leave at most `_MAX_IDLE` of an iteration idle.
 
     If there is none, those of minimum idle time whatever their period; none at all if every
-    iteration is longer than the hyperperiod.
-
-    Parameters
-    ----------
-    setting
-        The job's.
-    slot_ms, hyperperiod
-        As `period_of` takes them.
-    periods
-        The periods that are wanted, in slots; empty for any. Must be hashable.
+    iteration is longer than the hyperperiod. Where periods are wanted, in slots, no other one is
+    suitable.
     """
     fitted: dict[int, tuple[int, Fraction]] = {}
     for batch in batches:

@@ -73,24 +73,12 @@ class Model:
 
 @dataclass(frozen=True)
 class GeneratorContext:
-    """The cluster and models that jobs are drawn for.
+    """The cluster and models that jobs are drawn for."""
 
-    Attributes
-    ----------
-    cluster
-        The nodes; they are taken to be equal.
-    slot_ms
-        Length of a slot.
-    hyperperiod
-        In slots; None for any periods.
-    sources
-        The known workloads.
-    """
-
-    cluster: Cluster
-    slot_ms: int
-    hyperperiod: int | None
-    sources: Sources
+    cluster: Cluster  # the nodes; they are taken to be equal
+    slot_ms: int  # length of a slot
+    hyperperiod: int | None  # in slots; None for any periods
+    sources: Sources  # the known workloads
 
     @cached_property
     def models(self) -> Mapping[str, Model]:

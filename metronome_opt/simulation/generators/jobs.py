@@ -112,23 +112,9 @@ class Snapshot(Generator):
 def take_fragment(
     draw: random.Random, cluster: Cluster, free: Counter[str], workers: int, racks: int
 ) -> tuple[str, ...] | None:
-    """Take a GPU on random nodes, from some racks, or from more racks if it needs them.
+    """Take a GPU on random nodes of some racks, or of more racks if it needs them; None if too few.
 
-    Parameters
-    ----------
-    draw
-        Generator of random numbers.
-    cluster
-        The nodes.
-    free
-        Free GPUs by node, which are decreased.
-    workers, racks
-        Number of nodes, and of racks to begin with.
-
-    Returns
-    -------
-    tuple
-        The nodes in order; None if there are too few.
+    Free GPUs by node are decreased.
     """
     names = nodes_by_rack(cluster)
     pool: list[str] = []

@@ -14,12 +14,7 @@ from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.traffic import MEGABIT_PER_BYTE, Traffic
-from metronome_opt.simulation.generators.context import (
-    Arrivals,
-    GeneratorContext,
-    ordered,
-    stream,
-)
+from metronome_opt.simulation.generators.context import Arrivals, GeneratorContext, ordered, stream
 
 _EQUAL_MS, _HARMONIC_MS, _FREE_MS = 400, (200, 400, 800), (200, 800)
 

@@ -41,25 +41,15 @@ _Row = Mapping[str, str]
 
 
 class Arrival(NamedTuple):
-    """A job of a trace.
+    """A job of a trace."""
 
-    Attributes
-    ----------
-    at_s
-        In seconds, on the clock of the trace.
-    model, batch
-        The model, and samples of one GPU; None where the trace does not state them.
-    gpu_s
-        The length in GPU seconds; None where it is that of the model.
-    work
-        An iteration and the number of iterations, where the trace states them.
-    """
-
-    at_s: float
+    at_s: float  # in seconds, on the clock of the trace
     gpus: int
+    # the model, and samples of one GPU; None where the trace does not state them
     model: str | None = None
     batch: int | None = None
-    gpu_s: float | None = None
+    gpu_s: float | None = None  # the length in GPU seconds; None where it is that of the model
+    # an iteration and the number of iterations, where the trace states them
     work: tuple[PublishedStep, int] | None = None
 
 
@@ -129,13 +119,7 @@ _FORMS: Mapping[tuple[str, ...], Callable[[_Row], Arrival]] = {
 
 @lru_cache(maxsize=1)  # all cells and seeds ask for it
 def read_trace(path: str | Path) -> Sequence[Arrival]:
-    """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz).
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is none of the known forms, or a line of it is damaged.
-    """
+    """Read the arrivals of a trace in their order; a CSV file, perhaps compressed (gz, xz)."""
     arrivals: list[Arrival] = []
     try:
         with _OPENERS.get(Path(path).suffix, open)(path, "rt", encoding="utf-8-sig") as file:

@@ -96,8 +96,8 @@ class Policy:
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (replace(each.job.request, length_ms=state.left_ms(index)), each.placement)
-            for index, each in state.running.items()
+            (replace(placed.job.request, length_ms=state.left_ms(index)), placed.placement)
+            for index, placed in state.running.items()
         )
         return Occupancy.of_running(state.room, running, state.sharing)
 
@@ -149,15 +149,10 @@ class Balanced(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement whose most booked link is overbooked least."""
-        load, capacities = state.peak_load(), state.room.cluster.capacities
+        load = state.peak_load()
 
         def cost(placement: Placement) -> tuple[Fraction, tuple[int, ...]]:
-            peak = RunningJob(job, placement).peak
-            booked = (
-                Fraction(load[link] + flows * peak, capacities[link])
-                for link, flows in placement.links.items()
-            )
-            return max([Fraction(1), *booked]), network_cost(placement)
+            return max(Fraction(1), _booked(job, placement, state, load)), network_cost(placement)
 
         return min(self.candidates(job, state), key=cost, default=None)
 
@@ -178,21 +173,24 @@ class Exclusive(Policy):
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement of minimum network cost whose bandwidth is free."""
         load = state.peak_load()
-        placements = self.candidates(job, state)
-        fitting = [placement for placement in placements if _fits(job, placement, state, load)]
+        fitting = (p for p in self.candidates(job, state) if _booked(job, p, state, load) <= 1)
         return min(fitting, key=network_cost, default=None)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:
         """Return True if its bandwidth is free."""
-        return _fits(job, placement, state, state.peak_load())
+        return _booked(job, placement, state, state.peak_load()) <= 1
 
 
-def _fits(job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]) -> bool:
-    peak = RunningJob(job, placement).peak
-    return all(
-        load.get(link, 0) + flows * peak <= state.room.cluster.capacities[link]
+def _booked(
+    job: TrainingJob, placement: Placement, state: SimState, load: Mapping[str, int]
+) -> Fraction:
+    """Return the largest peak demand on a link over its capacity, with one more job."""
+    peak, capacities = RunningJob(job, placement).peak, state.room.cluster.capacities
+    booked = (
+        Fraction(load.get(link, 0) + flows * peak, capacities[link])
         for link, flows in placement.links.items()
     )
+    return max(booked, default=Fraction(0))
 
 
 class Cassini(Policy):
@@ -243,12 +241,11 @@ def _shift(state: SimState, group: ContentionGroup | None) -> dict[int, JobInstr
     together = state.engine.new_group()
     jobs = group.instance.jobs
     starts = group.starts([shifts[job.name] for job in jobs])
-    instructions = {}
-    for index, job, start in zip(group.members, jobs, starts, strict=True):
-        period_ms = float(job.period * group.instance.slot_ms)
-        windows = WindowSchedule(period_ms, float(_DRIFT * period_ms), together)
-        instructions[index] = JobInstruction(index, windows, start)
-    return instructions
+    periods = [float(job.period * group.instance.slot_ms) for job in jobs]
+    return {
+        index: JobInstruction(index, WindowSchedule(ms, float(_DRIFT * ms), together), start)
+        for index, ms, start in zip(group.members, periods, starts, strict=True)
+    }
 
 
 def _incompatibility(
@@ -257,13 +254,13 @@ def _incompatibility(
     """Return whether the affinity graph has a cycle, and 1 minus the mean score."""
     if not placement.links:
         return False, Fraction(0)
-    with state.trying(RunningJob(job, placement)):
-        group = ContentionGroup.of(state, state.group_of(job.index))
-        if group is None or job.index not in group.members:
-            return False, Fraction(0)
-        shifts = shifts_of(group.instance, _EFFORT)
-        own = group.instance.jobs[group.members.index(job.index)].links
-        reports = evaluate(group.instance, shifts.offsets).links
-        scores = [report.score for report in reports if report.name in own and report.jobs > 1]
-        mean = sum(scores, Fraction(0)) / len(scores) if scores else Fraction(1)
-        return shifts.closing > 0, 1 - mean
+    state.add(RunningJob(job, placement))
+    group = ContentionGroup.of(state, state.group_of(job.index))
+    state.remove(job.index)
+    if group is None or job.index not in group.members:
+        return False, Fraction(0)
+    shifts = shifts_of(group.instance, _EFFORT)
+    own = group.instance.jobs[group.members.index(job.index)].links
+    reports = evaluate(group.instance, shifts.offsets).links
+    scores = [report.score for report in reports if report.name in own and report.jobs > 1]
+    return shifts.closing > 0, 1 - sum(scores, Fraction(0)) / len(scores) if scores else Fraction(0)

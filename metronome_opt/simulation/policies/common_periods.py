@@ -25,20 +25,13 @@ _DROPPED = 0.3  # of an iteration: the cost of a job that is dropped
 def group_instance(
     state: SimState, periods: Mapping[int, int], links: Iterable[str] | None = None
 ) -> Instance:
-    """Return running jobs as an instance, on the grid of policies.
+    """Return running jobs, with their periods in slots, as an instance on the grid of policies.
 
-    Parameters
-    ----------
-    state
-        The jobs and the cluster.
-    periods
-        Periods by index of the job, in slots.
-    links
-        Links of the instance; all that the jobs use if None.
+    Without `links` it has all that the jobs use.
     """
     placed = {index: state.running[index] for index in periods}
     if links is None:
-        links = dict.fromkeys(link for each in placed.values() for link in each.placement.links)
+        links = dict.fromkeys(link for job in placed.values() for link in job.placement.links)
     capacities = {link: state.room.cluster.capacities[link] for link in links}
     return Instance(
         name="group",
@@ -48,18 +41,18 @@ def group_instance(
             Job(
                 name=str(index),
                 period=periods[index],
-                best_ms=each.job.best.duration,
+                best_ms=running.job.best.duration,
                 max_stretch=periods[index],  # windows may be twice as far apart
-                weight=each.job.spec.priority,
-                phases=each.phases,
-                jitter=state.jitter if each.job.traffic.jitter is None else each.job.traffic.jitter,
+                weight=running.job.spec.priority,
+                phases=running.phases,
+                jitter=state.jitter if (own := running.job.traffic.jitter) is None else own,
                 links={
                     link: flows
-                    for link, flows in each.placement.links.items()
+                    for link, flows in running.placement.links.items()
                     if link in capacities
                 },
             )
-            for index, each in placed.items()
+            for index, running in placed.items()
         ),
     )
 
@@ -67,12 +60,7 @@ def group_instance(
 def common_periods(durations: Mapping[int, int], weights: Mapping[int, int]) -> dict[int, int]:
     """Return the periods of the jobs that can keep in step, in slots, by index.
 
-    Parameters
-    ----------
-    durations
-        Length of an iteration without delays, in slots.
-    weights
-        Priorities: the cost of a unit of idle time.
+    Durations are iterations without delays, in slots; weights are the cost of a unit of idle time.
     """
     best: dict[int, int] = {}
     minimum = math.inf
@@ -108,11 +96,7 @@ def _with_base(base: int, durations: Mapping[int, int]) -> dict[int, int]:
 def best_shift(waits: Sequence[float], periods: Sequence[float], weights: Sequence[int]) -> float:
     """Return the shift of all jobs to an earlier time that minimises the weighted sum of waits.
 
-    Parameters
-    ----------
-    waits, periods, weights
-        Of the jobs, in one order: the wait for the next window, the time between two windows, and
-        the weight of a wait.
+    A wait is the time until the next window of a job, a period that between two of them.
     """
 
     def cost(by: float) -> float:
@@ -124,19 +108,11 @@ def best_shift(waits: Sequence[float], periods: Sequence[float], weights: Sequen
 
 @dataclass(frozen=True)
 class ContentionGroup:
-    """Jobs that share contended links, as an instance. Slot 0 is the moment `origin_ms`.
-
-    Attributes
-    ----------
-    members
-        Indices of the jobs, in the order of the instance's jobs.
-    ready_ms
-        When they could begin their next iterations, in this order.
-    """
+    """Jobs that share contended links, as an instance. Slot 0 is the moment `origin_ms`."""
 
     instance: Instance
-    members: tuple[int, ...]
-    ready_ms: tuple[float, ...]
+    members: tuple[int, ...]  # indices of the jobs, in the order of the instance's jobs
+    ready_ms: tuple[float, ...]  # when they could begin their next iterations, in this order
     origin_ms: float
 
     @classmethod
@@ -157,12 +133,8 @@ class ContentionGroup:
     def starts(self, offsets: Sequence[int]) -> list[float]:
         """Return when each job is to begin its next iteration, in ms.
 
-        All are shifted equally, so that the jobs wait as little as possible, weighted by priority.
-
-        Parameters
-        ----------
-        offsets
-            Slots, in the order of the instance's jobs.
+        Offsets are in the order of the instance's jobs. All are shifted equally, so that the jobs
+        wait as little as possible, weighted by priority.
         """
         slot_ms = self.instance.slot_ms
         periods = [float(job.period * slot_ms) for job in self.instance.jobs]

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from random import Random
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from metronome_opt.allocation.admission import QueuedJob, decide_admissions
 from metronome_opt.allocation.migrations import choose_migrations
 from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
-from metronome_opt.allocation.slots.evaluator import MAX_LOSS
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
     DECISION_EVENTS,
@@ -25,9 +23,8 @@ from metronome_opt.allocation.slots.plan_search import (
     SlotSearchOptions,
     find_plan,
 )
-from metronome_opt.allocation.slots.simulator import FIRST_TOLERANCE
+from metronome_opt.allocation.slots.simulator import burst_windows
 from metronome_opt.engine.fluid.state import Floats
-from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.problem.instance import Instance, Sharing
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
@@ -43,7 +40,6 @@ from metronome_opt.simulation.state import (
 )
 from metronome_opt.solvers.budget import Budget
 
-_MAX_LOSS = float(MAX_LOSS)
 _FIRST_SEED = 300_000  # that no search uses
 
 
@@ -66,10 +62,6 @@ class Metronome(Policy):
         Whether it is known how long jobs will run; ``rough``: to a factor of two.
     mltcp
         Whether hosts share as under the policy of this name.
-    objective
-        Objective of windows and classes: the weighted mean slowdown, or completion.
-    max_loss
-        The share by which a job may be slower than with no job gated; none for any.
     """
 
     def __init__(
@@ -83,20 +75,13 @@ class Metronome(Policy):
         network: Sharing | None = None,
         lengths: Literal["known", "rough", "unknown"] = "known",
         mltcp: bool = False,
-        objective: Literal["slowdown", "completion"] = "slowdown",
-        max_loss: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["none"] = _MAX_LOSS,
     ) -> None:
         super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
-        self._lengths = lengths
+        self._lengths, self._waits, self._arrivals = lengths, waits, Arrivals()
         self.growth = GROWTH if mltcp else None
-        self._waits, self._arrivals = waits, Arrivals()
-        self._objective = objective
-        self._options = SlotSearchOptions(
-            stretch_limit=None if periods else Fraction(0),
-            max_loss=None if max_loss == "none" else Fraction(str(max_loss)),
-            max_events=DECISION_EVENTS,
-        )
+        stretch_limit = None if periods else Fraction(0)
+        self._options = SlotSearchOptions(stretch_limit=stretch_limit, max_events=DECISION_EVENTS)
         self._searched: dict[object, Plan] = {}
         self._windows: dict[int, tuple[int, float]] = {}  # of gated jobs: period in slots, start
         self._classes: dict[int, int] = {}
@@ -113,34 +98,31 @@ class Metronome(Policy):
         decisions = decide_admissions(
             asked, self.occupancy(state), self._arrivals, self._seed, may_wait=self._waits
         )
-        for job in waiting:
-            placement = decisions[job.name].placement
-            if placement is not None:
-                yield job, placement
+        yield from ((job, at) for job in waiting if (at := decisions[job.name].placement))
 
     def choose_migrations(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
         """Return the migrations of `allocation`; jobs whose nodes the scenario gives stay."""
-        running = state.running.items()
-        free = {
-            link
-            for index, each in running
-            if index not in self._windows
-            for link in each.placement.links
-        }
+        free, gated = set[str](), list[RunningJob]()
+        for index, running in state.running.items():
+            if index in self._windows:
+                gated.append(running)
+            else:
+                free |= running.placement.links.keys()
         kept = {
-            each.job.name: self._windows[index][0] * SLOT_MS / each.job.best_ms - 1
-            for index, each in running
-            if index in self._windows and free.isdisjoint(each.placement.links)
+            placed.job.name: self._windows[placed.job.index][0] * SLOT_MS / placed.job.best_ms - 1
+            for placed in gated
+            if free.isdisjoint(placed.placement.links)
         }
-        costs = {each.job.name: cost_ms for _, each in running if each.job.spec.nodes is None}
+        jobs = (running.job for running in state.running.values())
+        costs = {job.name: cost_ms for job in jobs if job.spec.nodes is None}
         moves = choose_migrations(self.occupancy(state), costs, kept)
         return {move.job: move.after for move in moves}
 
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (self._request(each.job, state.left_ms(index)), each.placement)
-            for index, each in state.running.items()
+            (self._request(placed.job, state.left_ms(index)), placed.placement)
+            for index, placed in state.running.items()
         )
         return Occupancy.of_running(
             state.room,
@@ -153,9 +135,9 @@ class Metronome(Policy):
     def _request(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
         """Return a job as it is known, with its remaining time; all of it if None."""
         length = job.request.length_ms if left_ms is None else left_ms
-        if self._lengths == "unknown" or length is None:
-            return replace(job.request, length_ms=None)
-        if self._lengths == "rough":
+        if self._lengths == "unknown":
+            length = None
+        elif self._lengths == "rough" and length is not None:
             length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
         return replace(job.request, length_ms=length)
 
@@ -188,25 +170,20 @@ class Metronome(Policy):
             if (period := plan.periods.get(str(index))) is not None:
                 start = group.start_ms(plan, index)
                 self._windows[index] = period, start
-                windows = WindowSchedule(
-                    period_ms=float(period * SLOT_MS),
-                    tolerance_ms=FIRST_TOLERANCE * period * SLOT_MS,
-                    bursts_ms=group.bursts_ms(index),
-                )
+                phases = group.state.running[index].phases
+                windows = burst_windows(float(period * SLOT_MS), phases, SLOT_MS)
             yield JobInstruction(index, windows, start, traffic_class)
 
     def _choose_plan(self, group: _Group) -> Plan:
         """Return the present plan of a group, unless another gains more than the change costs."""
-        lives = group.lives_ms if self._objective == "completion" else None
         options = replace(
             self._options,
             network=self._network or group.state.sharing,
             classes=group.state.room.cluster.traffic_classes,
-            lives_ms=lives,
             exact_iterations=group.iterations,
         )
         keys = (pattern.key for pattern in group.iterations.values())
-        key = group.instance.jobs, group.instance.links, *keys, *(lives or {}).values()
+        key = group.instance.jobs, group.instance.links, *keys
         if key not in self._searched:
             self._searched[key] = find_plan(group.instance, options, Budget())
         found, present = group.anchor(self._searched[key]), group.present
@@ -223,20 +200,13 @@ class Metronome(Policy):
 
 @dataclass(frozen=True)
 class _Group:
-    """Jobs that may delay one another, and what they do now. Slot 0 of a plan is now.
-
-    Attributes
-    ----------
-    windows
-        Period in slots of gated jobs, and a moment at which a period began, in ms, by index.
-    classes
-        Traffic class of jobs by index, where it is above the lowest.
-    """
+    """Jobs that may delay one another, and what they do now. Slot 0 of a plan is now."""
 
     state: SimState
     members: Sequence[int]
+    # period in slots of gated jobs, and a moment at which a period began, in ms, by index
     windows: Mapping[int, tuple[int, float]]
-    classes: Mapping[int, int]
+    classes: Mapping[int, int]  # traffic class of jobs by index, where it is above the lowest
 
     def _ready_ms(self, index: int) -> float:
         return self.state.earliest_start(index) - self.state.now
@@ -265,11 +235,6 @@ class _Group:
             if len(running[job.name].bursts) == len(job.phases)
         }
 
-    @property
-    def lives_ms(self) -> Mapping[str, float]:
-        """The remaining time of jobs without delays, in ms, to two digits."""
-        return {str(i): float(f"{self.state.left_ms(i):.1e}") for i in self.members}
-
     @cached_property
     def present(self) -> Plan:
         """The plan as things are; jobs that have just arrived are not gated."""
@@ -287,10 +252,9 @@ class _Group:
         gated = {str(i): i for i in self.members if str(i) in plan.periods}
         waits = []
         for name, index in gated.items():
-            ready = self._ready_ms(index)
-            if self.present.periods.get(name) == plan.periods[name]:
-                ready = float(self.present.offsets[name] * SLOT_MS)
-            waits.append(plan.offsets[name] * SLOT_MS - ready)
+            keeps = self.present.periods.get(name) == plan.periods[name]
+            ready = self.present.offsets[name] * SLOT_MS if keeps else self._ready_ms(index)
+            waits.append(plan.offsets[name] * SLOT_MS - float(ready))
         periods = [float(plan.periods[name] * SLOT_MS) for name in gated]
         weights = [max(1, self.state.running[i].job.spec.priority) for i in gated.values()]
         by = best_shift(waits, periods, weights)
@@ -312,12 +276,7 @@ class _Group:
         """Return when a gated job begins its next iteration in its window."""
         period, offset = plan.periods[str(index)], plan.offsets[str(index)]
         ready = self.state.earliest_start(index)
-        wait = (self.state.now + offset * SLOT_MS - ready) % (period * SLOT_MS)
-        return ready + wait
-
-    def bursts_ms(self, index: int) -> tuple[float, ...]:
-        """Return when the bursts of a job are due in an iteration."""
-        return tuple(sorted(float(p.start * SLOT_MS) for p in self.state.running[index].phases))
+        return ready + (self.state.now + offset * SLOT_MS - ready) % (period * SLOT_MS)
 
     def change_costs(self, plan: Plan) -> Floats:
         """Return by how much waits for new windows slow jobs down until the next job departs."""

@@ -84,11 +84,12 @@ class Crux(Nearest):
         traffic = {index: _on_slowest_link(state, index) for index in state.running}
         if not traffic:
             return []
-        most = max(traffic.values(), key=_sending)
+        most = max(traffic.values(), key=lambda alone: alone.volume)
         intensity = {
-            index: state.running[index].job.spec.gpus * float(sum(alone.pauses) / sending)
+            index: state.running[index].job.spec.gpus
+            * float(sum(alone.pauses) / (1000 * alone.volume))
             for index, alone in traffic.items()
-            if (sending := _sending(alone))
+            if alone.volume
         }
         ranked = sorted(intensity, key=lambda i: (-intensity[i] * first_gain(traffic[i], most), i))
         links = [state.running[index].placement.links.keys() for index in ranked]
@@ -111,14 +112,8 @@ def _on_slowest_link(state: SimState, index: int) -> Iteration:
     capacities = state.room.cluster.capacities
     flows = (Fraction(count, capacities[link]) for link, count in placed.placement.links.items())
     share, pattern = max(flows, default=Fraction(0)), placed.pattern
-    bursts = (
-        Burst(burst.after, share * burst.volume, share * burst.rate) for burst in pattern.bursts
-    )
+    bursts = (Burst(b.after, share * b.volume, share * b.rate) for b in pattern.bursts)
     return Iteration(tuple(bursts), pattern.rest)
-
-
-def _sending(pattern: Iteration) -> Fraction:
-    return 1000 * pattern.volume
 
 
 @lru_cache(maxsize=4096)
@@ -145,8 +140,8 @@ def _used(first: Iteration, second: Iteration) -> tuple[float, float]:
         engine.start_job(index, {"link": 1})
     engine.run(_ITERATIONS * (first.isolated_ms + second.isolated_ms))
     settled = [times[times.size // 2 :] for times in map(engine.times, range(2))]
-    first_ms, second_ms = (float(times.mean()) if times.size else math.inf for times in settled)
-    return float(_sending(first)) / first_ms, float(_sending(second)) / second_ms
+    one, other = (float(times.mean()) if times.size else math.inf for times in settled)
+    return float(1000 * first.volume) / one, float(1000 * second.volume) / other
 
 
 def divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> list[int]:
@@ -154,16 +149,8 @@ def divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> l
 
     That is a maximum cut of the contention graph into `levels` parts, none of which is before
     another one and after it. It is sought by dynamic programming, over random topological orders.
-
-    Parameters
-    ----------
-    losses
-        Losses of two jobs that share a link and a level, shape (jobs, jobs): positive above the
-        diagonal, for jobs are in the order of their priorities; 0 if they share no link.
-    levels
-        The number of levels.
-    random
-        Generator of the orders.
+    Losses of two jobs that share a link and a level have shape (jobs, jobs), positive above the
+    diagonal, for jobs are in the order of their priorities; 0 if they share no link.
     """
     jobs = len(losses)
     best, division = math.inf, [0] * jobs

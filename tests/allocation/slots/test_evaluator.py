@@ -117,9 +117,7 @@ def test_the_best_of_several_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_change_costs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluator, _ = scripted({0: always(1.0), 21: always(1.0)}, monkeypatch)
     costly = evaluator_of(
-        TIGHT,
-        max_loss=None,
-        change_costs=lambda plan: np.full(3, 0.2 if plan.periods else 0.0),
+        TIGHT, max_loss=None, change_costs=lambda plan: np.full(3, 0.2 if plan.periods else 0.0)
     )
     assert evaluator.best(FREE, [GATED]) is GATED  # 0.3 of one job in three
     assert costly.best(FREE, [GATED]) is FREE

@@ -48,9 +48,7 @@ def test_burst_on_several_links_waits_once(count: int, length: int, apart: int) 
     assert summed == count * evaluate(one, one.unshifted).elongation["a"]
 
 
-def test_very_different_periods_shorten_simulation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_very_different_periods_shorten_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """12 jobs, one of them 630 times as slow as another, took longer than their time limit."""
     played: list[float] = []
 

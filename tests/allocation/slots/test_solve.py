@@ -71,9 +71,7 @@ def test_disjoint_groups_are_solved_separately() -> None:
 @pytest.mark.parametrize("offset", [0, 3, 17])
 def test_fixed_jobs_keep_offsets(offset: int) -> None:
     first, second = ALTERNATING.jobs
-    fixed = ALTERNATING.replace(
-        jobs=(first, second.model_copy(update={"fixed_offset": offset})),
-    )
+    fixed = ALTERNATING.replace(jobs=(first, second.model_copy(update={"fixed_offset": offset})))
     result = minimum(fixed)
     assert_sound(result)
     assert_within_loss(result)

@@ -14,13 +14,18 @@ from metronome_opt.allocation.slots.feasibility import (
     shrink_conflict,
 )
 from metronome_opt.allocation.slots.feasibility_problem import Conflict, FeasibilityProblem, Reason
-from metronome_opt.allocation.slots.job_selection import CpsatMaster, MilpMaster
+from metronome_opt.allocation.slots.integer_program import (
+    Minimise,
+    minimise_by_cpsat,
+    minimise_by_highs,
+)
+from metronome_opt.allocation.slots.job_selection import Master
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.slots.feasibility_cases import fits, tiny_instance
 from tests.builders import job, network
 
 
-def allowed(statement: CpsatMaster, gated: Collection[str]) -> bool:
+def allowed(statement: Master, gated: Collection[str]) -> bool:
     """Return whether the other jobs may be left out."""
     left_out = {n for n, job in enumerate(statement.jobs) if job.name not in gated}
     return all(
@@ -35,7 +40,7 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
     instance, cushion = tiny_instance(draw), draw.choice((0, 0, 1, 2))
     task = FeasibilityProblem(instance, cushion)
     decider = FeasibilityTest(task)
-    statement = CpsatMaster(task, decider.pairs)
+    statement = Master(task, decider.pairs, minimise_by_cpsat)
     names = [job.name for job in instance.jobs]
     fitting = []
     for chosen in product((False, True), repeat=len(names)):
@@ -51,32 +56,26 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
         assert fits(instance, gated, cushion)
 
 
-@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
-def test_proposals_get_lighter_and_stop_with_the_time(
-    master: type[CpsatMaster | MilpMaster],
-) -> None:
+@pytest.mark.parametrize("minimise", [minimise_by_cpsat, minimise_by_highs])
+def test_proposals_get_lighter_and_stop_with_the_time(minimise: Minimise) -> None:
     jobs = [job(name, 4, (0, 1, 30), weight=weight) for name, weight in (("a", 2), ("b", 3))]
     instance = network(*jobs)
-    proposer = master(FeasibilityProblem(instance), PairConflicts(FeasibilityProblem(instance)))
+    task = FeasibilityProblem(instance)
+    proposer = Master(task, PairConflicts(task), minimise)
     assert proposer.solve() == ({"a": 4, "b": 4}, 0)
     proposer.forbid(Conflict(Reason.SEARCH, {"a": 4, "b": 4}))
     assert proposer.solve() == ({"b": 4}, 2)
     proposer.forbid(Conflict(Reason.SEARCH, {"b": 4}))
     assert proposer.solve() == ({"a": 4}, 3)
-    late = master(
-        FeasibilityProblem(instance, budget=Budget(0)), PairConflicts(FeasibilityProblem(instance))
-    )
+    task.budget = Budget(0)
+    late = Master(task, PairConflicts(task), minimise)
     assert late.solve() == (None, 0)
 
 
-@pytest.mark.parametrize("master", [CpsatMaster, MilpMaster])
-def test_weights_too_large_for_a_back_end_have_a_lower_bound(
-    master: type[CpsatMaster | MilpMaster],
-) -> None:
+@pytest.mark.parametrize("minimise", [minimise_by_cpsat, minimise_by_highs])
+def test_weights_too_large_for_a_back_end_have_a_lower_bound(minimise: Minimise) -> None:
     jobs = [job(name, 4, (0, 3, 60), weight=10**15 + more) for more, name in enumerate("ab")]
-    instance = network(*jobs)
-    gated, bound = master(
-        FeasibilityProblem(instance), PairConflicts(FeasibilityProblem(instance))
-    ).solve()
+    task = FeasibilityProblem(network(*jobs))
+    gated, bound = Master(task, PairConflicts(task), minimise).solve()
     assert gated in ({"a": 4}, {"b": 4})
     assert 10**15 - 2**24 < bound <= 10**15
