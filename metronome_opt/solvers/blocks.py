@@ -11,9 +11,8 @@ from metronome_opt.errors import SolverError, describe_error
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
 from metronome_opt.solvers.kernels.jobs import contention, state_of
-from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import Offsets, coarsen, simplify_links
@@ -150,7 +149,7 @@ def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> No
 
     Raises
     ------
-    SolverError, ModelTooLargeError
+    SolverError, TooLargeError
         What `prove` raises, if there is one block only; of several, it is noted.
     """
     greedy.run(search)
@@ -168,7 +167,7 @@ def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> No
             part.limit_to(search.remaining, len(todo) - number)
             try:
                 join_until_done(blocks, {pool.submit(prove, part)})
-            except (SolverError, ModelTooLargeError, MemoryError) as error:
+            except (SolverError, TooLargeError, MemoryError) as error:
                 if len(blocks.runs) == 1:
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)

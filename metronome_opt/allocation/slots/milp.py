@@ -2,32 +2,27 @@
 
 `minimise` runs HiGHS in a thread, which cannot be stopped: where it goes on past its limit, the
 interpreter aborts at its end. `minimise_in_process` runs it in a process that is killed when time
-is over. The process reads a line of JSON, `deadline` (of the monotonic clock, or null), `costs` and
-`rows`, and prints one: what `minimise` returns.
+is over.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import sys
-import threading
+import pickle
+import signal
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from metronome_opt.child import Send, run_child
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
-from metronome_opt.solvers.child import run_child
 from metronome_opt.solvers.imports import import_scipy
-from metronome_opt.solvers.solve_process import end_with_parent
 
-_ROOT = Path(__file__).parents[3]  # of the package
-_PROGRAM = f"import sys; sys.path.append(sys.argv[1]); from {__name__} import main; main()"
 _OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 
 
@@ -99,26 +94,20 @@ def minimise_in_process(
     if budget.stopped:
         return False, None, 0.0
     deadline = None if budget.remaining is None else time.monotonic() + budget.remaining
-    problem = json.dumps({"deadline": deadline, "costs": costs, "rows": rows})
-    lines: list[str] = []
-    command = [sys.executable, "-P", "-c", _PROGRAM, str(_ROOT)]
-    run_child(budget, command, lines.append, first_line=problem, max_requests=1)
-    try:
-        is_optimal, chosen, bound = json.loads((lines or [""])[-1])
-    except ValueError:
-        if budget.stopped:
-            return False, None, 0.0
-        raise SolverError(f"HiGHS fails: {(lines or ['no output'])[-1]}") from None
-    return is_optimal, chosen, bound
+    task = pickle.dumps(partial(_send_minimum, deadline, costs, rows))
+    answers: list[dict[str, Any]] = []
+    end = run_child(task, answers.append, lambda: signal.SIGKILL if budget.stopped else None)
+    if answers:
+        is_optimal, chosen, bound = answers[0]["minimum"]
+        return is_optimal, chosen, bound
+    if budget.stopped:
+        return False, None, 0.0
+    raise SolverError(f"HiGHS fails: {end.last_output or 'no output'}")
 
 
-def main() -> None:
-    """Read a problem, minimise, print the answer."""
-    task = json.loads(sys.stdin.readline())
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    deadline = task["deadline"]
+def _send_minimum(
+    deadline: float | None, costs: Sequence[int], rows: Sequence[Row], send: Send
+) -> None:
     budget = Budget(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    rows = [Row(tuple((factor, x) for factor, x in terms), most) for terms, most in task["rows"]]
-    sys.stdout.write(json.dumps(minimise(budget, task["costs"], rows)) + "\n")
-    sys.stdout.flush()
+    send(minimum=minimise(budget, costs, rows))
     os._exit(0)  # whatever HiGHS still does

@@ -24,8 +24,8 @@ from metronome_opt.solvers.cost_network.tables import (
     scale_of,
 )
 from metronome_opt.solvers.kernels.compiled_instance import (
-    CostTooLargeError,
     Ints,
+    TooLargeError,
     compile_instance,
 )
 from metronome_opt.solvers.kernels.jobs import contention, put_job, score_job, state_of
@@ -83,7 +83,7 @@ class _JobCost:
         """An upper bound in units."""
         if self.max_units >= _LARGEST:
             at = each.index(max(each))
-            raise CostTooLargeError(
+            raise TooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
                 f"{quote(each[at])}, that of its group {quote(self.max_units)}, which does not fit "
                 "64-bit integers; use smaller weights"
@@ -144,7 +144,7 @@ class Costs:
 
         Raises
         ------
-        CostTooLargeError
+        TooLargeError
             If a sum at these coefficients may not fit 64-bit integers.
         """
         exact = {name: factor * self.steps[name] for name, factor in coefficients.items()}
@@ -152,7 +152,7 @@ class Costs:
         whole = {name: int(factor * common) for name, factor in exact.items()}
         largest = sum(whole.values()) * max(counted.max_units for counted in self._counted.values())
         if largest >= _LARGEST:
-            raise CostTooLargeError(
+            raise TooLargeError(
                 f"{self.group.name}: a sum of {', '.join(self._counted)} may reach "
                 f"{quote(largest)} units, which does not fit 64-bit integers; use rates "
                 "and capacities with a larger common divisor, or smaller or simpler weights"
@@ -209,7 +209,7 @@ class SumRun(SolverRun):
 
     Raises
     ------
-    CostTooLargeError
+    TooLargeError
         If costs do not fit 64-bit integers.
     """
 
@@ -262,7 +262,7 @@ class SumRun(SolverRun):
 
         Raises
         ------
-        ModelTooLargeError, CostTooLargeError
+        TooLargeError
             If costs do not fit 64-bit integers.
         """
         limit = int(self._limit / self._scale)

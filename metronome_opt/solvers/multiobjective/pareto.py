@@ -29,8 +29,7 @@ from metronome_opt.solvers.arguments import (
     make_schedule,
 )
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, Ints
-from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.front import (
     Candidate,
@@ -219,7 +218,7 @@ def _between(
             archive.add(values(each), each)
         _improve(costs, names, archive)
         proved = Nondominated(costs.search, archive).run(networks)
-    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+    except (TooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved
 
