@@ -7,7 +7,7 @@ and held without rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -29,7 +29,6 @@ from metronome_opt.solvers.kernels.compiled_instance import (
     compile_instance,
 )
 from metronome_opt.solvers.kernels.jobs import contention, put_job, score_job, state_of
-from metronome_opt.solvers.multiobjective.weighting import can_rotate, weigh
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.registry import LAYERED
 from metronome_opt.solvers.run import SolverRun
@@ -37,6 +36,47 @@ from metronome_opt.verify import evaluate
 
 Offsets = tuple[int, ...]
 _LARGEST = 2**61
+
+
+def can_rotate(names: Collection[str]) -> bool:
+    """Return True if rotating jobs that share links changes none of some objectives."""
+    return all(find_objective(name).rotation_invariant for name in names)
+
+
+def is_layered(name: str) -> bool:
+    """Return True if an objective is the contention of other weights."""
+    return isinstance(find_objective(name), LayeredObjective)
+
+
+def find_layered(name: str) -> LayeredObjective:
+    """Return an objective that `is_layered`."""
+    objective = find_objective(name)
+    assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
+    return objective
+
+
+def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
+    """Return a sum of layered objectives as the contention of other weights, and its unit.
+
+    Parameters
+    ----------
+    coefficients
+        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
+        that is late, not of its share of the traffic.
+
+    Returns
+    -------
+    tuple
+        The jobs with other weights, and what a unit of their contention counts in the sum.
+    """
+    common = math.lcm(1, *(factor.denominator for factor in coefficients.values()))
+    whole = {find_layered(name): int(factor * common) for name, factor in coefficients.items()}
+    shared = math.gcd(*whole.values()) or 1
+    jobs = []
+    for job in instance.jobs:
+        terms = (factor // shared * layer.weight(job.weight) for layer, factor in whole.items())
+        jobs.append(job.model_copy(update={"weight": sum(terms)}))
+    return instance.replace(jobs=tuple(jobs)), Fraction(shared, common)
 
 
 class _LayeredCost:

@@ -16,8 +16,14 @@ from metronome_opt.problem.result import ProgressEvent
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.elimination import prove
 from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
-from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
+from metronome_opt.solvers.multiobjective.costs import (
+    Costs,
+    Offsets,
+    SumRun,
+    can_rotate,
+    is_layered,
+    weigh,
+)
 from metronome_opt.solvers.presolve.blocks import components, split
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links

@@ -19,7 +19,13 @@ from metronome_opt.solvers.arguments import Arguments, interrupt_stops
 from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.cost_network.tables import scale_of
 from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.multiobjective.costs import (
+    Costs,
+    Offsets,
+    find_layered,
+    is_layered,
+    weigh,
+)
 from metronome_opt.solvers.multiobjective.group_search import (
     GroupResult,
     group,
@@ -28,7 +34,6 @@ from metronome_opt.solvers.multiobjective.group_search import (
     minimise,
     without_contention,
 )
-from metronome_opt.solvers.multiobjective.weighting import find_layered, is_layered, weigh
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
