@@ -77,10 +77,10 @@ class Blocks:
 
     def __init__(self, whole: SolverRun) -> None:
         self._whole = whole
-        self._fewer_links = simplify_links(whole.instance)
-        self._split = split(self._fewer_links.instance)
-        self._coarse = [coarsen(block) for block in self._split.blocks]
-        self.runs = [BlockRun(whole.subproblem(block.instance)) for block in self._coarse]
+        self._split = split(simplify_links(whole.instance))
+        coarse = [coarsen(block) for block in self._split.blocks]
+        self._restore = [restore for _, restore in coarse]
+        self.runs = [BlockRun(whole.subproblem(block)) for block, _ in coarse]
         offsets = whole.offsets_by_job() or dict(whole.instance.unshifted)
         self._steps = 0
         self._at_first = [_at(block, offsets) for block in self._split.blocks]
@@ -111,11 +111,13 @@ class Blocks:
         whole = self._whole
         chosen: list[Offsets] = []
         parts = [run.search for run in self.runs]
-        for coarse, part, (offsets, value) in zip(self._coarse, parts, self._at_first, strict=True):
+        for restore, part, (offsets, value) in zip(
+            self._restore, parts, self._at_first, strict=True
+        ):
             named = part.offsets_by_job()
             better = part.incumbent is not None and part.incumbent < value
-            chosen.append(coarse.restore(named) if better and named is not None else offsets)
-        joined = self._fewer_links.restore(self._split.join(chosen))
+            chosen.append(restore(named) if better and named is not None else offsets)
+        joined = self._split.join(chosen)
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
 

@@ -1,6 +1,6 @@
 """State of a branch-and-bound tree over the offsets of some jobs.
 
-`branch_bound` searches it, in a form that can be left and resumed; `bounding` bounds a node.
+`branch_bound` searches it, in a form that can be left and resumed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def group(
     traffic, names
         The traffic in latency, and the objectives, see `Costs`.
     """
-    fewer = simplify_links(search.instance).instance
+    fewer = simplify_links(search.instance)
     groups: Sequence[Instance]
 
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
