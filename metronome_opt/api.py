@@ -306,24 +306,25 @@ def pareto(
     """
     source = find_source(problem, network)
     check_numbers(time_limit, seed, threads)
+    threads = threads or os.cpu_count() or 1
+    solver = find_solver("auto")
     if not are_simulated(objectives):
         for name, value in (("network", network), ("max_loss", max_loss)):
             if value is not None:
                 raise InputError(f"{name}: is for slowdown and delay; omit it")
         from metronome_opt.allocation.driver import notes_on, state_places
-        from metronome_opt.solvers.multiobjective.pareto import pareto as find_front
+        from metronome_opt.solvers.multiobjective.pareto import check_front, find_front
 
         with naming_problem(problem):
             placed = place_jobs(source)
-        front = find_front(
-            placed.instance,
-            objectives,
-            time_limit=time_limit,
-            seed=seed,
-            threads=threads,
-            cushion_slots=cushion_slots,
-            callback=callback,
+        names = check_front(placed.instance, objectives)
+        check_reserve(placed.instance, cushion_slots)
+        budget = Budget(time_limit)
+        arguments = Arguments(
+            placed.instance, solver, budget, seed, threads, cushion_slots=cushion_slots
         )
+        with interrupt_stops(budget):
+            front = find_front(arguments, names, callback)
         points = tuple(state_places(point, placed, None) for point in front.points)
         return replace(front, points=points, notes=(*notes_on(placed), *front.notes))
     from metronome_opt.allocation.driver import allocate_once

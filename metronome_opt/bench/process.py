@@ -1,62 +1,45 @@
-"""One task in one child process, with limits on time and memory.
+"""Tasks of campaigns in child processes, with limits on time and memory.
 
-Start. A task is a fresh Python process in a session and a folder of its own.
-
-Time. The task says when it is ready, after imports and compilation; from then on it has its time
-limit, a tenth of the limit more, and a grace, by default 10 s. A process that still runs is killed,
-with all its descendants.
-
-Memory. The child limits the size of its data segment (RLIMIT_DATA), and so that of every process it
-starts. RLIMIT_AS would count address space that is only reserved: OR-Tools with 8 threads reserves
-2.5 times what it uses. A library may abort when an allocation is refused; the last line of its
-output then tells that from a crash.
-
-Descendants are known by a variable in their environment: children of a crashed process have lost
-their parent, and back ends run in sessions of their own.
+The task says when it is ready, after imports and compilation; from then on it has its time limit, a
+tenth of the limit more, and a grace, by default 10 s. A process that still runs is killed, with all
+its descendants. A library may abort when an allocation is refused; the last line of its output then
+tells that from a crash.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import platform
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal
+from traceback import format_exception
+from typing import Any, Literal
 
 import metronome_opt
+from metronome_opt import child
+from metronome_opt.errors import PluginError
 from metronome_opt.plugins import find_versions
 
-if TYPE_CHECKING:
-    from resource import struct_rusage
-
-TASK_FILE, MESSAGES_FILE, _OUTPUT_FILE = "task.pickle", "messages.jsonl", "output.txt"
-_WORKER = "metronome_opt.bench.worker"
-MARK = "METRONOME_TASK"
-_POLL_S = 0.05
 _POLL_STOP_S = 1.0  # the event of a cluster is a request to its scheduler
-_SWEEPS = 5
-_OUTPUT_LENGTH = 300
 _OUT_OF_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "memoryerror")
+_ERROR_LENGTH = 500
+_MAX_LINES = 50  # of a traceback, its last ones
 _PACKAGE = Path(metronome_opt.__file__).parent
 
 Ending = Literal["ended", "time", "startup", "stopped"]
 Send = Callable[..., None]
 """Sends an event, with fields by name, to the process that started a task."""
 Task = Callable[[Send], None]
-"""The work of a child process.
-
-It sends ``ready`` when its clock starts and ``end`` when it is done; an exception is sent for it.
-"""
+"""Sends ``ready`` when its clock starts and ``end`` when it is done; exceptions are sent for it."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +129,7 @@ def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event
     Parameters
     ----------
     task
-        A pickled `Task`, which `metronome_opt.bench.worker` calls in a child process.
+        A pickled `Task`.
     limits
         Bounds on its time and memory.
     packages
@@ -165,89 +148,57 @@ def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event
         "versions": find_versions(packages),
         "commit": find_commit(),
     }
-    with TemporaryDirectory(prefix="metronome-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        messages, output = folder / MESSAGES_FILE, folder / _OUTPUT_FILE
-        (folder / TASK_FILE).write_bytes(task)
-        begin = time.perf_counter()
-        with output.open("wb") as stream:
-            process = subprocess.Popen(  # noqa: S603 (this Python, a module of the package)
-                # -P: a file in the folder must not pass for a module.
-                [sys.executable, "-P", "-m", _WORKER, str(limits.memory_mb or 0)],
-                cwd=folder,
-                stdin=subprocess.PIPE,  # its end tells the child that this process is gone
-                stdout=stream,
-                stderr=stream,
-                env={**os.environ, MARK: name, "TMPDIR": name},
-                start_new_session=True,  # Ctrl-C in a terminal reaches it through this process
-            )
-        ended = None
-        try:
-            ending, ended = _wait(process.pid, limits, messages, stop)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            kill_marked(name)
-            _, status, usage = ended or os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            process.communicate()
-        circumstances["wall_s"] = round(time.perf_counter() - begin, 3)
-        # In bytes on macOS, in 1024 of them elsewhere.
-        unit = 2**20 if sys.platform == "darwin" else 2**10
-        circumstances["peak_memory_mb"] = round(usage.ru_maxrss / unit, 1)
-        # A line that the task could not end is dropped.
-        lines = messages.read_bytes().split(b"\n")[:-1] if messages.exists() else ()
-        return TaskOutcome(
-            ending,
-            process.returncode if ending == "ended" else None,
-            tuple(map(json.loads, lines)),
-            _last_line(output),
-            circumstances,
-        )
-
-
-def _wait(
-    process: int, limits: Limits, messages: Path, stop: Event
-) -> tuple[Ending, tuple[int, int, struct_rusage] | None]:
-    """Wait until a task ends or must be killed; return the reason, and the result of `os.wait4`."""
-    polled_stop = time.perf_counter()
+    begin = polled_stop = time.perf_counter()
+    deadline = begin + limits.startup_s
     limit: Ending = "startup"
-    deadline = polled_stop + limits.startup_s
-    while not (ended := os.wait4(process, os.WNOHANG))[0]:
-        time.sleep(_POLL_S)
+    ending: Ending = "ended"
+    messages: list[dict[str, Any]] = []
+
+    def receive(message: dict[str, Any]) -> None:
+        nonlocal deadline, limit
+        messages.append(message)
+        if limit == "startup":
+            limit, deadline = "time", time.perf_counter() + limits.killed_after_s
+
+    def control() -> int | None:
+        nonlocal ending, polled_stop
         now = time.perf_counter()
-        if limit == "startup" and messages.exists() and messages.stat().st_size:
-            limit, deadline = "time", now + limits.killed_after_s
         if now > deadline:
-            return limit, None
-        if now >= polled_stop:
+            ending = limit
+        elif now >= polled_stop:
             polled_stop = now + _POLL_STOP_S
             if stop.is_set():
-                return "stopped", None
-    return "ended", ended
+                ending = "stopped"
+        return None if ending == "ended" else signal.SIGKILL
+
+    work = pickle.dumps(partial(_run_reporting, task, limits.memory_mb))
+    end = child.run_child(work, receive, control, limits.memory_mb or 0)
+    circumstances["wall_s"] = round(time.perf_counter() - begin, 3)
+    circumstances["peak_memory_mb"] = end.peak_memory_mb
+    status = end.status if ending == "ended" else None
+    return TaskOutcome(ending, status, tuple(messages), end.last_output, circumstances)
 
 
-def kill_marked(mark: str) -> None:
-    """Kill the other processes that bear a mark, also those that start meanwhile."""
-    wanted = f"{MARK}={mark}\0".encode()
-    for _ in range(_SWEEPS):
-        is_left = False
-        others = set(Path("/proc").glob("[0-9]*/environ")) - {Path(f"/proc/{os.getpid()}/environ")}
-        for path in others:
-            with suppress(OSError):  # ended meanwhile, or of another user
-                if wanted in path.read_bytes():
-                    is_left = True
-                    os.kill(int(path.parent.name), signal.SIGKILL)
-        if not is_left:
-            return
+def _run_reporting(task: bytes, memory_mb: int | None, send: child.Send) -> None:
+    """Run a pickled task in the child; its failure becomes its last message."""
 
+    def send_event(event: str, **content: Any) -> None:
+        send(event=event, **content)
 
-def _last_line(path: Path) -> str:
-    """Return the last line that is not empty."""
-    with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - 10 * _OUTPUT_LENGTH))
-        lines = stream.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].strip()[:_OUTPUT_LENGTH] if lines else ""
+    try:
+        pickle.loads(task)(send_event)  # noqa: S301 (of the parent)
+    except MemoryError:
+        text = f"more memory than {memory_mb} MB was needed"
+        send_event("error", kind="out_of_memory", text=text)
+        raise SystemExit(1) from None
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        if isinstance(error, PluginError):
+            text = str(error)
+        lines = "".join(format_exception(error.__cause__ or error)).splitlines()
+        notes = [line[:_ERROR_LENGTH] for line in lines[-_MAX_LINES:]]
+        send_event("error", kind="crash", text=text[:_ERROR_LENGTH], notes=notes)
+        raise SystemExit(1) from None
 
 
 # ------------------------------------------------------------------ provenance

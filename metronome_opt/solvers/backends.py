@@ -6,27 +6,29 @@ leaves this one with what was found so far.
 
 from __future__ import annotations
 
-import json
 import math
+import pickle
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from metronome_opt.child import Task, run_child
 from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import StopReason
-from metronome_opt.solvers import solve_process
+from metronome_opt.solvers import back_end_tasks
 from metronome_opt.solvers.budget import run_interruptibly
-from metronome_opt.solvers.child import run_child
 from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
 from metronome_opt.solvers.run import SolverRun
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+
+_GRACE_S = 1.5  # between SIGINT and SIGKILL
 
 
 def solve_cpsat(
@@ -54,17 +56,17 @@ def solve_cpsat(
         "num_workers": search.threads,
         "random_seed": search.seed % 2**31,
     }
-    reader = _Reader(search, program, "cpsat", "CP-SAT", exact=True)
+    reader = _Reader(search, program, "cpsat", "CP-SAT", NO_CPSAT, exact=True)
     if isolated:
-        chosen = {**parameters, "subsolvers": list(subsolvers)}
-        _run_isolated(reader, "cpsat", "rotation.pbtxt", chosen, NO_CPSAT)
+        parameters["subsolvers"] = list(subsolvers)
+        _run_isolated(reader, back_end_tasks.run_cpsat, "rotation.pbtxt", parameters)
         return
     search.built()
     solver = cpsat_solver(search, parameters)
     solver.parameters.subsolvers.extend(subsolvers)
     run_interruptibly(
         search,
-        lambda: solve_process.solve_cpsat(solver, program.model, reader.take),
+        lambda: back_end_tasks.solve_cpsat(solver, program.model, reader.take),
         solver.stop_search,
     )
 
@@ -78,40 +80,31 @@ def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     }
     if program.form.cutoff is not None:
         parameters["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
-    reader = _Reader(search, program, "milp (HiGHS)", "HiGHS", exact=False)
-    _run_isolated(reader, "highs", "rotation.mps", parameters, ("milp needs HiGHS", "highspy"))
+    needed = ("milp needs HiGHS", "highspy")
+    reader = _Reader(search, program, "milp (HiGHS)", "HiGHS", needed, exact=False)
+    _run_isolated(reader, back_end_tasks.run_highs, "rotation.mps", parameters)
 
 
 class _Reader:
-    """Reader of the messages of a back end: solutions, bounds, and how it ended.
-
-    Attributes
-    ----------
-    last
-        The last line that was none of these.
-    ended
-        Whether it has sent its final status.
-    """
+    """Takes the messages of a back end; `ended` once it has sent its final status."""
 
     def __init__(
-        self, search: SolverRun, program: Program, source: str, label: str, *, exact: bool
+        self,
+        search: SolverRun,
+        program: Program,
+        source: str,
+        label: str,
+        needed: tuple[str, str],
+        *,
+        exact: bool,
     ) -> None:
         self.search = search
         self.program = program
         self.label = label
-        self.last = "no output"
         self.ended = False
         self._source = source
+        self._needed = needed
         self._exact = exact  # whether the back end counts in integers
-
-    def line(self, line: str) -> None:
-        """Take a line of `solve_process`."""
-        try:
-            message = json.loads(line)
-        except ValueError:
-            self.last = line.strip() or self.last
-            return
-        self.take(**message)
 
     def take(
         self,
@@ -121,7 +114,7 @@ class _Reader:
         objective: float = math.nan,
         bound: float = math.nan,
     ) -> None:
-        """Take a message of `solve_process`; a final status that is not known is an error."""
+        """Take a message of `back_end_tasks`; a final status that is not known is an error."""
         form = self.program.form
         if solution is not None:
             self.search.offer(self.program.offsets(solution), self._source)
@@ -134,8 +127,10 @@ class _Reader:
         elif status == "stopped":
             self.search.end(StopReason.TIME_LIMIT)
             self._bound(bound)
-        else:
-            raise SolverError(f"{self.label} ends with {status}, not understood: {self.last}")
+        elif status != "missing":
+            raise SolverError(f"{self.label} ends with {status}, which is not understood")
+        elif not self.search.stopped:  # a signal may break the import
+            raise missing(*self._needed)
         self.ended = status is not None
 
     def _bound(self, native: float) -> None:
@@ -157,7 +152,7 @@ class _Reader:
         If it counts in floating point, that is a proof to its tolerances at most, and only if the
         value it states is that of the incumbent, to half a unit.
         """
-        search, scale = self.search, self.program.scale
+        search, scale = self.search, self.program.form.scale
         if search.incumbent is None or search.proved:
             return
         off = abs(units * scale - search.incumbent)
@@ -179,39 +174,33 @@ class _Reader:
 
 
 def _run_isolated(
-    reader: _Reader,
-    back_end: str,
-    file: str,
-    parameters: Mapping[str, Any],
-    needed: tuple[str, str],
+    reader: _Reader, run: Callable[..., None], file: str, parameters: Mapping[str, Any]
 ) -> None:
-    """Hand a program to `solve_process`; a file's ending says in which format."""
+    """Hand a program to a task of `back_end_tasks`; a file's ending says in which format."""
     search = reader.search
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        reader.program.write(folder / file)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / file
+        reader.program.write(path)
         search.built()
         if search.stopped:
             return
         deadline = None if search.remaining is None else time.monotonic() + search.remaining
-        options = {"parameters": parameters, "deadline": deadline}
-        command = [*_child(back_end), file]
-        exit_status, asked = run_child(
-            search, command, reader.line, first_line=json.dumps(options), folder=folder
-        )
-    if exit_status == solve_process.NOT_INSTALLED and not asked:  # a signal may break the import
-        raise missing(*needed)
-    if not (reader.ended or asked):
-        raise SolverError(f"{reader.label} ends with {_how_it_ended(exit_status)}: {reader.last}")
+        asked_at: float | None = None
 
+        def control() -> int | None:
+            nonlocal asked_at
+            if not search.stopped:
+                return None
+            if asked_at is None:
+                asked_at = time.monotonic()
+                return signal.SIGINT
+            return signal.SIGKILL if time.monotonic() > asked_at + _GRACE_S else None
 
-def _child(back_end: str) -> list[str]:
-    """Return the command that runs a back end as a program.
-
-    By its path, not as a module: importing the package would take as long as the back end does. -P
-    keeps this folder off the path.
-    """
-    return [sys.executable, "-P", solve_process.__file__, back_end]
+        task: Task = partial(run, str(path), parameters, deadline)
+        end = run_child(pickle.dumps(task), lambda message: reader.take(**message), control)
+    if not (reader.ended or asked_at):
+        how = f"{_how_it_ended(end.status)}: {end.last_output or 'no output'}"
+        raise SolverError(f"{reader.label} ends with {how}")
 
 
 def _how_it_ended(exit_status: int) -> str:

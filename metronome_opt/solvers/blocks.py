@@ -11,9 +11,8 @@ from metronome_opt.errors import SolverError, describe_error
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
-from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
 from metronome_opt.solvers.kernels.jobs import contention, state_of
-from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.local import Population
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import Offsets, coarsen, simplify_links
@@ -78,10 +77,10 @@ class Blocks:
 
     def __init__(self, whole: SolverRun) -> None:
         self._whole = whole
-        self._fewer_links = simplify_links(whole.instance)
-        self._split = split(self._fewer_links.instance)
-        self._coarse = [coarsen(block) for block in self._split.blocks]
-        self.runs = [BlockRun(whole.subproblem(block.instance)) for block in self._coarse]
+        self._split = split(simplify_links(whole.instance))
+        coarse = [coarsen(block) for block in self._split.blocks]
+        self._restore = [restore for _, restore in coarse]
+        self.runs = [BlockRun(whole.subproblem(block)) for block, _ in coarse]
         offsets = whole.offsets_by_job() or dict(whole.instance.unshifted)
         self._steps = 0
         self._at_first = [_at(block, offsets) for block in self._split.blocks]
@@ -112,11 +111,13 @@ class Blocks:
         whole = self._whole
         chosen: list[Offsets] = []
         parts = [run.search for run in self.runs]
-        for coarse, part, (offsets, value) in zip(self._coarse, parts, self._at_first, strict=True):
+        for restore, part, (offsets, value) in zip(
+            self._restore, parts, self._at_first, strict=True
+        ):
             named = part.offsets_by_job()
             better = part.incumbent is not None and part.incumbent < value
-            chosen.append(coarse.restore(named) if better and named is not None else offsets)
-        joined = self._fewer_links.restore(self._split.join(chosen))
+            chosen.append(restore(named) if better and named is not None else offsets)
+        joined = self._split.join(chosen)
         whole.offer([joined[job.name] for job in whole.instance.jobs], "blocks")
         whole.raise_bound(sum((part.bound or Fraction(0) for part in parts), Fraction(0)), "blocks")
 
@@ -150,7 +151,7 @@ def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> No
 
     Raises
     ------
-    SolverError, ModelTooLargeError
+    SolverError, TooLargeError
         What `prove` raises, if there is one block only; of several, it is noted.
     """
     greedy.run(search)
@@ -168,7 +169,7 @@ def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> No
             part.limit_to(search.remaining, len(todo) - number)
             try:
                 join_until_done(blocks, {pool.submit(prove, part)})
-            except (SolverError, ModelTooLargeError, MemoryError) as error:
+            except (SolverError, TooLargeError, MemoryError) as error:
                 if len(blocks.runs) == 1:
                     raise
                 names = ", ".join(job.name for job in part.instance.jobs)

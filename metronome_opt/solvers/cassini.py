@@ -97,7 +97,7 @@ def _rotations(
 
     Links are searched alternately, so that a hard one does not take the time of all others.
     """
-    simple = simplify_links(instance).instance
+    simple = simplify_links(instance)
     shared = [link for link in simple.links if len(simple.jobs_on[link.name]) > 1]
     circles = []
     for link in shared:
@@ -106,9 +106,9 @@ def _rotations(
         circles.append(_Circle(simple, link))
     for _ in range(chunks):
         for circle in circles:
-            if not (circle.is_best or stopped()):
+            if not (is_done(circle.search) or stopped()):
                 circle.go_on()
-    missed = len(shared) - sum(circle.is_best for circle in circles)
+    missed = len(shared) - sum(is_done(circle.search) for circle in circles)
     return {circle.name: circle.rotations for circle in circles}, missed, len(shared)
 
 
@@ -120,73 +120,52 @@ class _Circle:
 
     def __init__(self, instance: Instance, link: Link) -> None:
         self.name = link.name
+        users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
         self._jobs = tuple(
-            instance.jobs[index].model_copy(
-                update={"weight": 1, "links": {link.name: instance.jobs[index].links[link.name]}}
-            )
-            for index in instance.jobs_on[link.name]
+            job.model_copy(update={"weight": 1, "links": {link.name: job.links[link.name]}})
+            for job in users
         )
-        compiled = compile_instance(instance.replace(links=(link,), jobs=self._jobs))
         hyperperiod = instance.hyperperiods[link.name]
-        self._state = compiled.empty()
+        self._state = compile_instance(instance.replace(links=(link,), jobs=self._jobs)).empty()
         for index, job in enumerate(self._jobs):
             if job.fixed_offset is not None:
                 put_job(self._state, index, job.fixed_offset, 1)
-        self._rotations = start_rotations(
-            [
-                _steps(job.period, hyperperiod) if job.fixed_offset is None else ()
-                for job in self._jobs
-            ],
-            [job.unshifted for job in self._jobs],
-            self._turn(hyperperiod),
-        )
-        # Going straight down takes one node for every job and one to see that all are placed.
-        self._nodes = max(1, _CHUNK // (hyperperiod * len(self._jobs)))
-        self.go_on(len(self._jobs) + 1)
-
-    def _turn(self, hyperperiod: int) -> int:
-        """Return by how much all can be rotated and stay in step, the fixed jobs where they are.
-
-        The steps repeat after ``H / gcd(H, 72)`` slots, and within a period that is a multiple.
-        """
-        again = hyperperiod // math.gcd(hyperperiod, min(_STEPS, hyperperiod))
-        whole = [
-            job.period for job in self._jobs if job.fixed_offset is not None or job.period % again
+        around = min(_STEPS, hyperperiod)
+        # All can be rotated by so much and stay in step, the fixed jobs where they are: the steps
+        # repeat after H / gcd(H, 72) slots, and within a period that is a multiple.
+        again = hyperperiod // math.gcd(hyperperiod, around)
+        held = [job for job in self._jobs if job.fixed_offset is not None or job.period % again]
+        allowed = [
+            [k * hyperperiod // around for k in range(-(-around * job.period // hyperperiod))]
+            if job.fixed_offset is None
+            else []
+            for job in self._jobs
         ]
-        return math.lcm(again, *whole)
+        self.search = start_rotations(
+            allowed,
+            [job.unshifted for job in self._jobs],
+            math.lcm(again, *(job.period for job in held)),
+        )
+        self._nodes = max(1, _CHUNK // (hyperperiod * len(self._jobs)))
+        # Going straight down takes one node for every job and one to see that all are placed.
+        try_offsets(self._state, self.search, len(self._jobs) + 1)
 
-    def go_on(self, nodes: int = 0) -> None:
-        """Search for a number of nodes, for a while by default."""
-        try_offsets(self._state, self._rotations, nodes or self._nodes)
-
-    @property
-    def is_best(self) -> bool:
-        """Return True if no other rotations score better."""
-        return is_done(self._rotations)
+    def go_on(self) -> None:
+        """Search for a while."""
+        try_offsets(self._state, self.search, self._nodes)
 
     @property
     def rotations(self) -> dict[str, int]:
         """The best rotations so far, in slots by job name."""
-        return {job.name: int(at) for job, at in zip(self._jobs, self._rotations.best, strict=True)}
-
-
-def _steps(period: int, hyperperiod: int) -> list[int]:
-    """Return the rotations of a job, in slots, ascending from 0."""
-    around = min(_STEPS, hyperperiod)
-    return [k * hyperperiod // around for k in range(-(-around * period // hyperperiod))]
+        return {job.name: int(at) for job, at in zip(self._jobs, self.search.best, strict=True)}
 
 
 def _time_shifts(instance: Instance, rotations: _Rotations) -> _TimeShifts:
-    """Join the rotations that the links want.
+    """Join the rotations that the links want, by link and job; those of a fixed job are its offset.
 
     The fixed jobs are visited first, all of them from the start, so that no link rotates them. They
     connect nothing. A component without fixed jobs starts with its first job, in the order of the
     instance, where it would be unshifted. A job without edges stays there.
-
-    Parameters
-    ----------
-    rotations
-        Per link and job; those of a fixed job are its offset.
     """
     periods = {job.name: job.period for job in instance.jobs}
     fixed = [job for job in instance.jobs if job.fixed_offset is not None]

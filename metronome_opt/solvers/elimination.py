@@ -22,8 +22,7 @@ from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_network.tables import build, condition
-from metronome_opt.solvers.kernels.compiled_instance import Ints
-from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.run import SolverRun
 
 _SOURCE = "elimination"
@@ -105,7 +104,7 @@ class Elimination:
         self._round += 1
         try:
             network = self._network = self._network or build(self.search)
-        except (ModelTooLargeError, MemoryError) as error:
+        except (TooLargeError, MemoryError) as error:
             self._give_up(self._sizes, error)
             return
         for max_cells in sizes:

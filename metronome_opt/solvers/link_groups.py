@@ -18,8 +18,7 @@ from itertools import combinations
 import networkx as nx
 
 from metronome_opt.errors import describe_error
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
-from metronome_opt.solvers.kernels.tree import TreeTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
 from metronome_opt.solvers.proof import LINK_NODES, Proof, search_part
 from metronome_opt.solvers.run import SolverRun, load_bound
 
@@ -70,7 +69,7 @@ class LinkGroups:
             return
         try:
             self._go_on()
-        except (CostTooLargeError, TreeTooLargeError, MemoryError) as error:
+        except (TooLargeError, MemoryError) as error:
             self.search.notes.append(f"no branch and bound: {describe_error(error)}")
             self._proofs.clear()
             self.exhausted = True

@@ -15,8 +15,8 @@ import numpy as np
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
-    CostTooLargeError,
     Ints,
+    TooLargeError,
     compile_instance,
 )
 from metronome_opt.solvers.kernels.jobs import state_of
@@ -77,7 +77,7 @@ def begin(search: SolverRun, *, share: float = 1.0) -> Population | None:
         return None
     try:
         compiled = compile_instance(search.instance, common_scale=True)
-    except CostTooLargeError as error:
+    except TooLargeError as error:
         search.notes.append(f"no local search: {error}")
         return None
     population = Population(search, compiled)

@@ -6,14 +6,14 @@ in rows. Which back end solves it is nothing that a form knows of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
 from metronome_opt.errors import SolverError, quote
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
-from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
 
 _LARGEST = 10**9
 _Terms = Sequence[tuple[Any, int]]
@@ -24,8 +24,6 @@ class Form(Protocol):
 
     Attributes
     ----------
-    title
-        The name of the model.
     scale, base
         ``contention = (objective + base) * scale``.
     cutoff
@@ -33,7 +31,6 @@ class Form(Protocol):
         none.
     """
 
-    title: str
     scale: Fraction
     base: int
     cutoff: int | None
@@ -42,15 +39,25 @@ class Form(Protocol):
         """Return the schedule of the offsets by index of the jobs that have a choice."""
 
 
-class _Program:
+class Program:
     """An integer program in which a form is stated.
 
     `choices` has the variables of each job with a choice, by offset.
     """
 
+    binary: Callable[[str], Any]
+    """Adds a variable that is 0 or 1."""
+    flag: Callable[[str], Any]
+    """Adds a variable that is 0 or 1 by its rows."""
+    variable: Callable[[str, int, int], Any]
+    """Adds a variable between two numbers."""
+    add: Callable[[_Terms, str, int, str], None]
+    """States a row, with ``=`` or ``<=``, and its name."""
+    minimise: Callable[[_Terms], None]
+    write: Callable[[Path], None]
+
     def __init__(self, form: Form) -> None:
         self.form = form
-        self.scale = form.scale
         self.choices: dict[int, dict[int, Any]] = {}
 
     def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
@@ -62,21 +69,30 @@ class _Program:
             }
         )
 
+    def choose(self, job: int, offsets: Sequence[int]) -> None:
+        """Let a job have one of some offsets."""
+        self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
+        self.one_of([*self.choices[job].values()], f"one_{job}")
 
-class CpsatProgram(_Program):
+    def one_of(self, variables: Sequence[Any], name: str) -> None:
+        """State that one of some variables is 1."""
+        self.add([(variable, 1) for variable in variables], "=", 1, name)
+
+    def any_of(self, variables: Sequence[Any], name: str, row: str) -> Any:
+        """Add a variable that is 1 if one of some others is."""
+        on = self.flag(name)
+        self.add([*((variable, 1) for variable in variables), (on, -1)], "=", 0, row)
+        return on
+
+
+class CpsatProgram(Program):
     """A program in OR-Tools CP-SAT; it is in `model`."""
 
     def __init__(self, form: Form) -> None:
         super().__init__(form)
         cp = import_cp_model()
         self.model = cp.CpModel()
-        self.model.name = form.title
-        self._linear = cp.LinearExpr
-
-    def choose(self, job: int, offsets: Sequence[int]) -> None:
-        """Let a job have one of some offsets."""
-        self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
-        self.one_of([*self.choices[job].values()])
+        self._weighted_sum = cp.LinearExpr.weighted_sum
 
     def hint(self, offsets: Sequence[int]) -> None:
         """Start from a schedule."""
@@ -94,15 +110,9 @@ class CpsatProgram(_Program):
         """Add a variable between two numbers."""
         return self.model.new_int_var(low, high, name)
 
-    def one_of(self, variables: Sequence[Any], name: str = "") -> None:  # noqa: ARG002
+    def one_of(self, variables: Sequence[Any], name: str) -> None:  # noqa: ARG002
         """State that one of some variables is 1."""
         self.model.add_exactly_one(variables)
-
-    def any_of(self, variables: Sequence[Any], name: str, row: str) -> Any:  # noqa: ARG002
-        """Add a variable that is 1 if one of some others is."""
-        on = self.model.new_bool_var(name)
-        self.model.add(on == self._linear.sum(variables))
-        return on
 
     def add(self, terms: _Terms, sense: str, right: int, name: str) -> None:  # noqa: ARG002
         """State a row."""
@@ -119,15 +129,15 @@ class CpsatProgram(_Program):
             raise SolverError(f"CP-SAT could not write its model to {path.name}")
 
     def _sum(self, terms: _Terms) -> Any:
-        return self._linear.weighted_sum([x for x, _ in terms], [factor for _, factor in terms])
+        return self._weighted_sum([x for x, _ in terms], [factor for _, factor in terms])
 
 
-class MilpProgram(_Program):
+class MilpProgram(Program):
     """A mixed integer linear program in PuLP; what follows from binary variables is continuous.
 
     Raises
     ------
-    ModelTooLargeError
+    TooLargeError
         When numbers are stated that a floating-point back end cannot distinguish.
     """
 
@@ -136,17 +146,12 @@ class MilpProgram(_Program):
         self._lp = import_pulp()
         self._problem = self._lp.LpProblem("rotation", self._lp.LpMinimize)
 
-    def choose(self, job: int, offsets: Sequence[int]) -> None:
-        """Let a job have one of some offsets."""
-        self.choices[job] = {o: self.binary(f"x_{job}_{o}") for o in offsets}
-        self.one_of([*self.choices[job].values()], f"one_{job}")
-
     def binary(self, name: str) -> Any:
         """Add a variable that is 0 or 1."""
         return self._problem.add_variable(name, cat=self._lp.LpBinary)
 
     def flag(self, name: str) -> Any:
-        """Add a variable that is 0 or 1 by its rows."""
+        """Add a variable between 0 and 1."""
         return self._problem.add_variable(name, 0, 1)
 
     def variable(self, name: str, low: int, high: int) -> Any:
@@ -154,40 +159,30 @@ class MilpProgram(_Program):
         _check_size(high)
         return self._problem.add_variable(name, low, high)
 
-    def one_of(self, variables: Sequence[Any], name: str) -> None:
-        """State that one of some variables is 1."""
-        self.add([(each, 1) for each in variables], "=", 1, name)
-
-    def any_of(self, variables: Sequence[Any], name: str, row: str) -> Any:
-        """Add a variable that is 1 if one of some others is."""
-        on = self.flag(name)
-        self.add([*((each, 1) for each in variables), (on, -1)], "=", 0, row)
-        return on
-
     def add(self, terms: _Terms, sense: str, right: int, name: str) -> None:
         """State a row."""
-        _check_size(right, *(factor for _, factor in terms))
-        left = self._lp.lpSum(factor * each for each, factor in terms)
+        _check_size(right)
+        left = self._sum(terms)
         self._problem += (left == right if sense == "=" else left <= right), name
 
     def minimise(self, terms: _Terms) -> None:
         """State the objective."""
-        _check_size(*(factor for _, factor in terms))
-        self._problem.setObjective(self._lp.lpSum(factor * each for each, factor in terms))
+        self._problem.setObjective(self._sum(terms))
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
         write = self._problem.writeLP if path.suffix == ".lp" else self._problem.writeMPS
         write(str(path))
 
-
-Program = CpsatProgram | MilpProgram
+    def _sum(self, terms: _Terms) -> Any:
+        _check_size(*(factor for _, factor in terms))
+        return self._lp.lpSum(factor * variable for variable, factor in terms)
 
 
 def _check_size(*numbers: int) -> None:
     largest = max(map(abs, numbers), default=0)
     if largest > _LARGEST:
-        raise ModelTooLargeError(
+        raise TooLargeError(
             f"solver milp: a coefficient of {quote(largest)} is beyond what floating-point back "
             f"ends handle (at most {_LARGEST}); use cpsat, or rates, capacities and weights "
             "with a larger common divisor"

@@ -14,14 +14,13 @@ from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.kernels.branch_bound import expand_tree
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
-    CostTooLargeError,
+    TooLargeError,
     compile_instance,
 )
 from metronome_opt.solvers.kernels.contacts import contacts_of
 from metronome_opt.solvers.kernels.tree import (
     NONE,
     Pseudocosts,
-    TreeTooLargeError,
     dual_bound,
     incumbent,
     is_done,
@@ -57,7 +56,7 @@ class Proof:
 
     Raises
     ------
-    CostTooLargeError, TreeTooLargeError
+    TooLargeError
         If the instance is too large.
     """
 
@@ -120,7 +119,7 @@ def _check_sum(compiled: CompiledInstance) -> None:
         peak = sum(jobs[job].peak // compiled.unit * flows for job, flows in users)
         largest += scale * link.weights[-1] * peak
     if largest >= NONE:
-        raise CostTooLargeError(
+        raise TooLargeError(
             f"{compiled.instance.name}: the contention of all its links over {scale} "
             f"slots may reach {quote(largest)}, which does not fit 64-bit integers"
         )
@@ -153,6 +152,6 @@ def search_part(
 def link_bound(search: SolverRun, link: str) -> Fraction:
     """Return a lower bound of what one link costs, by branch and bound on it alone."""
     alone = search_part(search, [link])
-    with suppress(CostTooLargeError, TreeTooLargeError):  # then nothing is known of the link
+    with suppress(TooLargeError):  # then nothing is known of the link
         Proof(alone).expand(LINK_NODES)
     return alone.bound or Fraction(0)

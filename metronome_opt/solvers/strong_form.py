@@ -22,11 +22,12 @@ from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eli
 from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
 from metronome_opt.solvers.cost_network.tables import build, rotated_incumbent
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
-from metronome_opt.solvers.kernels.compiled_instance import SharedLink
-from metronome_opt.solvers.layers import MAX_ENTRIES, ModelTooLargeError, layers_of
+from metronome_opt.solvers.kernels.compiled_instance import SharedLink, TooLargeError
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.run import SolverRun
 
+MAX_ENTRIES = 20_000_000
+"""Coefficients of the largest model that fits the memory of an ordinary machine."""
 _SUBSOLVERS = ("max_lp", "lb_tree_search", "core", "pseudo_costs")
 _SMALL = 2000  # variables of a model that is not worth a process of its own
 _PREPARING = 4  # of as many parts of the time of a block one, at most, goes into cutting down
@@ -104,11 +105,12 @@ class StrongForm:
 
     One offset per job is chosen among those that are left, ``sum_o x[j, o] = 1``. A link whose
     table has few cells left is stated cell by cell: one cell is chosen, its offsets are those of
-    the jobs, its excess is the cost. Any other link is stated slot by slot as in `export.textbook`,
-    with three differences: slots in which the same may happen are one row with their common cost;
-    slots that cannot be overloaded any more have none; and the cost of the link is bounded from
-    below, by what is known of it alone and by its minimum with each offset of each of its
-    jobs. Only better schedules than the incumbent are asked for.
+    the jobs, its excess is the cost. Any other link is stated slot by slot: in each weight layer
+    the excess is at least the demand of the bursts that are on less the capacity. Slots in which
+    the same may happen are one row with their common cost, slots that cannot be overloaded any
+    more have none. The cost of the link is bounded from below, by what is known of it alone and by
+    its minimum with each offset of each of its jobs. Only better schedules than the incumbent are
+    asked for.
 
     Parameters
     ----------
@@ -129,16 +131,14 @@ class StrongForm:
 
     Raises
     ------
-    ModelTooLargeError
+    TooLargeError
         If the model would not fit the memory of an ordinary machine.
     """
-
-    title = ""
 
     def __init__(self, network: CostNetwork, gone: Sequence[Eliminated], search: SolverRun) -> None:
         self.scale = network.scale
         self.base = network.floor
-        self.cutoff: int | None = network.limit + 1
+        self.cutoff = None if search.incumbent is None else network.limit + 1
         self._network = network
         self._compiled = network.compiled
         self._allowed = [frozenset(map(int, domain)) for domain in network.domains]
@@ -167,15 +167,22 @@ class StrongForm:
             name = f"z_{number}"
             on.append(variables[0] if alone else program.any_of(variables, name, f"on_{number}"))
         headroom = self._network.headroom
-        costs = []
+        costs: list[tuple[Any, int]] = []
         for number, (cost, rows) in enumerate(self.parts):
+            if rows is not None:
+                excesses = self._state_slots(program, rows, number, on)
+                if self.cutoff is None:  # then nothing is known of the cost
+                    costs += excesses
+                    continue
             total = program.variable(f"cost_{number}", 0, headroom)
+            costs.append((total, 1))
             if rows is None:
                 self._state_cells(program, total, cost, number)
             else:
-                self._state_slots(program, total, cost, rows, number, on)
-            costs.append((total, 1))
-        program.add(costs, "<=", headroom, "better")
+                program.add([*excesses, (total, -1)], "<=", cost.low, f"cost_of_{number}")
+                self._state_minima(program, total, cost, number)
+        if self.cutoff is not None:
+            program.add(costs, "<=", headroom, "better")
         program.minimise(costs)
 
     def decode(self, chosen: Mapping[int, int]) -> list[int]:
@@ -194,7 +201,7 @@ class StrongForm:
                 link = self._compiled.links[cost.link]
                 entries += link.hyperperiod * sum(len(link.coefficients) - k for k in link.classes)
         if entries > MAX_ENTRIES:
-            raise ModelTooLargeError(
+            raise TooLargeError(
                 f"a model of {len(jobs)} jobs of {self._compiled.instance.name} has {entries} "
                 f"entries, more than {MAX_ENTRIES}; coarsen the slots, or use greedy or local"
             )
@@ -209,9 +216,11 @@ class StrongForm:
         assert cost.link is not None  # noqa: S101 (the rest has few cells)
         link: SharedLink = self._compiled.links[cost.link]
         merged: dict[tuple[_Terms, int], int] = defaultdict(int)
-        for layer in layers_of(self._compiled, link):
-            for slot in range(link.hyperperiod if layer.coefficient else 0):
-                merged[self._terms(layer.members, link.capacity, slot)] += layer.coefficient
+        users = list(zip(link.jobs, link.flows, link.classes, strict=True))
+        for number, coefficient in enumerate(link.coefficients):
+            members = [(job, flows) for job, flows, class_ in users if class_ >= number]
+            for slot in range(link.hyperperiod if coefficient else 0):
+                merged[self._terms(members, link.capacity, slot)] += coefficient
         for (terms, room), coefficient in merged.items():
             largest = self._peak(terms) - room
             if largest > 0:
@@ -219,14 +228,16 @@ class StrongForm:
                 yield _Row(terms, room, largest, int(units))
 
     def _terms(
-        self, members: Sequence[tuple[int, int, tuple[int, ...]]], capacity: int, slot: int
+        self, members: Sequence[tuple[int, int]], capacity: int, slot: int
     ) -> tuple[_Terms, int]:
         """Return what may be on in a slot, and the room that is left by what is on anyway."""
         terms: dict[int, int] = defaultdict(int)
         room = capacity
-        for job, period, rates in members:
-            for phase, rate in enumerate(rates):
-                offsets = self._bursting(job, phase, slot % period)
+        for job, flows in members:
+            record = self._compiled.instance.jobs[job]
+            for number, phase in enumerate(record.phases):
+                rate = flows * phase.rate // self._compiled.unit
+                offsets = self._bursting(job, number, slot % record.period)
                 if len(offsets) == len(self._allowed[job]):
                     room -= rate
                 elif offsets:
@@ -270,22 +281,19 @@ class StrongForm:
         program.add([*excess, (total, -1)], "=", 0, f"cost_of_{number}")
 
     def _state_slots(
-        self,
-        program: Program,
-        total: Any,
-        cost: Cost,
-        rows: Sequence[_Row],
-        number: int,
-        on: Sequence[Any],
-    ) -> None:
-        """State a cost slot by slot, and what it is at least with each offset of each job."""
+        self, program: Program, rows: Sequence[_Row], number: int, on: Sequence[Any]
+    ) -> list[tuple[Any, int]]:
+        """State a link slot by slot; return the excesses with their coefficients."""
         excesses = []
         for place, row in enumerate(rows):
             excess = program.variable(f"e_{number}_{place}", max(0, -row.room), row.largest)
             terms = [(on[index], rate) for rate, index in row.terms]
             program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
             excesses.append((excess, row.coefficient))
-        program.add([*excesses, (total, -1)], "<=", cost.low, f"cost_of_{number}")
+        return excesses
+
+    def _state_minima(self, program: Program, total: Any, cost: Cost, number: int) -> None:
+        """State what a cost is at least with each offset of each job."""
         if cost.excess is None or len(cost.scope) < 2:
             return
         for job in cost.scope:

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from metronome_opt.bench.campaign import Pool, local_pool
-from metronome_opt.bench.process import MARK, Limits, find_commit, run_task
+from metronome_opt.bench.process import Limits, find_commit, run_task
 from metronome_opt.bench.solver_runs import SolverRecord, read_records
+from metronome_opt.child import MARK
 from metronome_opt.files.journal import dump_line
 from tests.bench.examples import LIMITS, campaign, solver_cases, write_suite
 from tests.bench.fake_worker import run_fake

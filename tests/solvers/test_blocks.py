@@ -31,7 +31,7 @@ def test_schedules_of_blocks_join(instance: Instance) -> None:
     blocks = Blocks(whole)
     minimum = [
         evaluate(block, {job.name: instance.unshifted[job.name] for job in block.jobs}).contention
-        for block in split(simplify_links(instance).instance).blocks
+        for block in split(simplify_links(instance)).blocks
     ]
     for number, run in enumerate(blocks.runs):
         part = run.search

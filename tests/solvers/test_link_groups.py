@@ -24,7 +24,7 @@ LARGER = crowded(min_jobs=5, max_jobs=7, max_links=4, most_schedules=40_000)
 
 
 def blocks_of(instance: Instance) -> tuple[Instance, ...]:
-    return split(simplify_links(instance).instance).blocks
+    return split(simplify_links(instance)).blocks
 
 
 def run_to_end(search: SolverRun) -> SolverRun:

@@ -16,7 +16,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import link_groups
 from metronome_opt.solvers import proof as module
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.proof import Proof, link_bound, search_part
 from metronome_opt.solvers.run import SolverRun, load_bound
@@ -93,7 +93,7 @@ def test_total_contention_beyond_64_bits_is_refused() -> None:
     )
     instance = network(*jobs, **{f"l{index}": 100 for index in range(count)})
     search = searching(instance)
-    with pytest.raises(CostTooLargeError, match="by-hand: the contention of all its links"):
+    with pytest.raises(TooLargeError, match="by-hand: the contention of all its links"):
         Proof(search)
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,19 +15,20 @@ from metronome_opt.errors import SolverError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
-from metronome_opt.solvers import backends, strong_form
+from metronome_opt.solvers import back_end_tasks, strong_form
 from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.cost_network import tables
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, eliminate
 from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_network.tables import build
-from metronome_opt.solvers.export.textbook import TimeIndexed
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.solvers.strong_form import StrongForm
 from metronome_opt.verify import verify_schedule
+from tests import child_tasks as tasks
 from tests.builders import HARD, hard_instance
 from tests.landscape import optimum
+from tests.running import ROOT
 from tests.solvers.searches import searching
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -116,7 +113,7 @@ def unproved(instance: Instance) -> SolverRun:
 
 
 def stated(search: SolverRun) -> CpsatProgram:
-    form = TimeIndexed(search.compiled)
+    form = textbook.TimeIndexed(search.compiled)
     program = CpsatProgram(form)
     form.state(program)
     return program
@@ -125,38 +122,25 @@ def stated(search: SolverRun) -> CpsatProgram:
 # ---------------------------------------------------------------- what goes wrong
 
 
-def pretending(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Put a Python program in the place of the one that runs CP-SAT."""
-    monkeypatch.setattr(backends, "_child", lambda _: [sys.executable, "-c", code])
-
-
-def test_killed_process_is_named_and_its_bound_kept(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (tasks.die, r"signal SIGKILL \(out of memory\?\): about to be killed"),
+        (tasks.end_abnormally, "ends with ABNORMAL, which is not understood"),
+    ],
+)
+def test_failing_process_is_named_and_its_bound_kept(
+    task: Callable[..., None], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretending(
-        monkeypatch,
-        "import os, signal\n"
-        "print('{\"bound\": 2.0}', flush=True)\n"
-        "print('about to be killed', flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)",
-    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(back_end_tasks, "run_cpsat", task)
     search = unproved(HARD)
     value = search.incumbent
     problem = stated(search)
-    with pytest.raises(
-        SolverError, match=r"signal SIGKILL \(out of memory\?\): about to be killed"
-    ):
+    with pytest.raises(SolverError, match=said):
         solve_cpsat(search, problem, isolated=True)
     assert search.incumbent == value
-    assert search.bound == 2 * problem.scale
-
-
-def test_unknown_status_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    message = '{"status": "ABNORMAL", "objective": 0.0, "bound": 0.0}'
-    pretending(monkeypatch, f"print('{message}')")
-    search = unproved(HARD)
-    with pytest.raises(SolverError, match="ends with ABNORMAL, not understood"):
-        solve_cpsat(search, stated(search), isolated=True)
+    assert search.bound == 2 * problem.form.scale
 
 
 def islands() -> Instance:
@@ -205,33 +189,6 @@ def test_crash_in_one_block_is_noted_and_others_go_on(
 
 
 def test_failure_without_schedule_is_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metronome_opt.solvers.solve_process.solve_cpsat", crash)
+    monkeypatch.setattr("metronome_opt.solvers.back_end_tasks.solve_cpsat", crash)
     with pytest.raises(SolverError, match="fell over"):
         solve(HARD, textbook.cpsat, time_limit=4, threads=1)
-
-
-_ORPHAN = """
-from metronome_opt.solvers.solve_process import end_with_parent
-end_with_parent()
-"""
-_PARENT = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
-print(child.pid, flush=True)
-time.sleep(60)
-"""
-
-
-def test_back_end_ends_when_its_parent_is_killed() -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", _PARENT, _ORPHAN], stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdout is not None
-    child = Path("/proc") / parent.stdout.readline().strip() / "stat"
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    end = time.monotonic() + 20
-    while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < end
-        time.sleep(0.1)

@@ -142,8 +142,7 @@ class FeasibilityTest:
             return FeasibilityDecision(refutation=reason)
         if self.problem.budget.stopped:
             return FeasibilityDecision()
-        smaller = simplify_links(at_periods(self.instance, periods, self.problem.cushion_slots))
-        kept = smaller.instance
+        kept = simplify_links(at_periods(self.instance, periods, self.problem.cushion_slots))
         full = find_gap_conflict(kept)
         if full is not None:
             mine = {name: periods[name] for name in full[1]}
@@ -162,8 +161,7 @@ class FeasibilityTest:
             if found.offsets is None:
                 return found
             parts.append(found.offsets)
-        offsets = restore_offsets(self.instance, cut.join(parts))
-        return FeasibilityDecision(offsets=smaller.restore(offsets))
+        return FeasibilityDecision(offsets=restore_offsets(self.instance, cut.join(parts)))
 
     # ------------------------------------------------------------------ without search
 

@@ -18,7 +18,7 @@ from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
 from metronome_opt.solvers.presolve.extend import extend_bursts, extended
 
 _LARGEST_SUM = 2**60  # of bandwidths
@@ -101,7 +101,7 @@ def in_units(instance: Instance) -> Instance:
 
     Raises
     ------
-    CostTooLargeError
+    TooLargeError
         If they are still too large.
     """
     worst, link = _largest_sum(instance)
@@ -110,7 +110,7 @@ def in_units(instance: Instance) -> Instance:
     rates = (phase.rate for job in instance.jobs for phase in job.phases)
     unit = math.gcd(*rates, *(link.capacity for link in instance.links))
     if worst // unit >= _LARGEST_SUM:
-        raise CostTooLargeError(
+        raise TooLargeError(
             f"links: capacity and peaks on {quote(link)} add up to {quote(worst)}, which does not "
             "fit 64-bit integers; use rates and capacities with a larger common divisor"
         )

@@ -133,7 +133,7 @@ def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     hyperperiod above the limit.
     """
     offsets, periods = dict(instance.unshifted), dict[str, int]()
-    for part in components(simplify_links(instance).instance):
+    for part in components(simplify_links(instance)):
         if part.links and not part.needs_stretch:
             search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
             greedy.run(search)

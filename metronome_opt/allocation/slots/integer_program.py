@@ -2,32 +2,27 @@
 
 `minimise_by_highs` runs HiGHS in a thread, which cannot be stopped: where it goes on past its
 limit, the interpreter aborts at its end. `minimise_in_process` runs it in a process that is killed
-when time is over. The process reads a line of JSON, `deadline` (of the monotonic clock, or null),
-`costs` and `rows`, and prints one: what `minimise_by_highs` returns.
+when time is over.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import sys
-import threading
+import pickle
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from metronome_opt.child import Send, run_child
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
-from metronome_opt.solvers.child import run_child
 from metronome_opt.solvers.imports import import_cp_model, import_scipy, run_cpsat
-from metronome_opt.solvers.solve_process import end_with_parent
 
-_ROOT = Path(__file__).parents[3]  # of the package
-_PROGRAM = f"import sys; sys.path.append(sys.argv[1]); from {__name__} import main; main()"
 _OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
 
@@ -131,17 +126,23 @@ def minimise_in_process(
     if budget.stopped:
         return None, 0
     deadline = None if budget.remaining is None else time.monotonic() + budget.remaining
-    problem = json.dumps({"deadline": deadline, "costs": costs, "rows": rows})
-    lines: list[str] = []
-    command = [sys.executable, "-P", "-c", _PROGRAM, str(_ROOT)]
-    run_child(budget, command, lines.append, first_line=problem, max_requests=1)
-    try:
-        values, bound = json.loads((lines or [""])[-1])
-    except ValueError:
-        if budget.stopped:
-            return None, 0
-        raise SolverError(f"HiGHS fails: {(lines or ['no output'])[-1]}") from None
-    return values, bound
+    task = pickle.dumps(partial(_send_minimum, deadline, costs, rows))
+    answers: list[dict[str, Any]] = []
+    end = run_child(task, answers.append, lambda: signal.SIGKILL if budget.stopped else None)
+    if answers:
+        values, bound = answers[0]["minimum"]
+        return values, bound
+    if budget.stopped:
+        return None, 0
+    raise SolverError(f"HiGHS fails: {end.last_output or 'no output'}")
+
+
+def _send_minimum(
+    deadline: float | None, costs: Sequence[int], rows: Sequence[Row], send: Send
+) -> None:
+    budget = Budget(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    send(minimum=minimise_by_highs(budget, costs, rows))
+    os._exit(0)  # whatever HiGHS still does
 
 
 MAX_OBJECTIVE: Mapping[Minimise, int] = {
@@ -150,15 +151,3 @@ MAX_OBJECTIVE: Mapping[Minimise, int] = {
     minimise_in_process: 2**30,
 }
 """Largest objective: HiGHS takes larger integers for equal within its tolerances."""
-
-
-def main() -> None:
-    """Read a problem, minimise, print the answer."""
-    task = json.loads(sys.stdin.readline())
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    deadline = task["deadline"]
-    budget = Budget(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    answer = minimise_by_highs(budget, task["costs"], [Row(*row) for row in task["rows"]])
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
-    os._exit(0)  # whatever HiGHS still does

@@ -42,10 +42,10 @@ def search_offsets(
     instance: Instance, budget: Budget, placements: int = 2**62, seed: int = 0
 ) -> FeasibilityDecision:
     """Search offsets without contention, giving up after some placements; all weights must be 1."""
-    smaller = coarsen(instance)
-    shortest = min(job.period for job in smaller.instance.jobs)
-    first_fits = [_FirstFit(smaller.instance, modulus, budget, seed) for modulus in (shortest, 1)]
-    parts = _parts(smaller.instance)
+    smaller, restore = coarsen(instance)
+    shortest = min(job.period for job in smaller.jobs)
+    first_fits = [_FirstFit(smaller, modulus, budget, seed) for modulus in (shortest, 1)]
+    parts = _parts(smaller)
     searches: list[_DepthFirst] = []
     turn = min(_FIRST_TURN, max(1, placements // 10))
     rounds = _ROUNDS * len(instance.jobs)
@@ -54,7 +54,7 @@ def search_offsets(
         for first_fit in first_fits:
             offsets = first_fit.run(max(turn, rounds))
             if offsets is not None:
-                return FeasibilityDecision(offsets=smaller.restore(offsets))
+                return FeasibilityDecision(offsets=restore(offsets))
         searches += (_DepthFirst(part, budget) for part in parts)
         for search in list(searches):
             ended = search.run(turn)
@@ -62,7 +62,7 @@ def search_offsets(
                 refuted = {job.name: instance.job(job.name).period for job in search.jobs}
                 return FeasibilityDecision(refutation=Conflict(Reason.SEARCH, refuted))
             if ended == depth_first.FOUND and len(search.jobs) == len(instance.jobs):
-                return FeasibilityDecision(offsets=smaller.restore(search.offsets))
+                return FeasibilityDecision(offsets=restore(search.offsets))
             if ended == depth_first.FOUND:
                 searches.remove(search)
         placements -= turn
@@ -85,7 +85,7 @@ def _parts(instance: Instance) -> Iterator[Instance]:
     longest = max(job.period for job in jobs)
     for size in reversed(sizes):
         if (size + 1) * longest <= _MAX_CANDIDATES:
-            yield coarsen(instance.replace(jobs=tuple(jobs[:size]))).instance
+            yield coarsen(instance.replace(jobs=tuple(jobs[:size])))[0]
 
 
 class _FirstFit:

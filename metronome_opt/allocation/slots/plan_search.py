@@ -212,7 +212,7 @@ def groups(instance: Instance) -> Iterator[Instance]:
 
     A job that overloads a link by itself is a group, too.
     """
-    for part in components(simplify_links(instance).instance):
+    for part in components(simplify_links(instance)):
         if part.links:
             names = {job.name for job in part.jobs}
             jobs = tuple(job for job in instance.jobs if job.name in names)

@@ -17,7 +17,7 @@ from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.result import Result
 from metronome_opt.solvers.demand import slot_rates
-from metronome_opt.solvers.multiobjective.periods import stretched
+from metronome_opt.solvers.presolve.extend import stretched
 from metronome_opt.verify import evaluate
 
 # A timeline with more cannot be read; it shows the beginning and says so.

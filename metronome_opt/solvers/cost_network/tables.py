@@ -13,9 +13,13 @@ import numpy as np
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork, LinkCosts
-from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, Ints, compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import (
+    CompiledInstance,
+    Ints,
+    TooLargeError,
+    compile_instance,
+)
 from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
-from metronome_opt.solvers.layers import ModelTooLargeError
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.presolve.orbits import Orbits, orbits
 from metronome_opt.solvers.proof import link_bound
@@ -32,6 +36,7 @@ def build(
     scale: Fraction | None = None,
     limit: int | None = None,
     rotations_are_equal: bool = True,
+    has_tables: bool = True,
     link_costs: LinkCosts | None = None,
     job_costs: Sequence[Sequence[int]] = (),
 ) -> CostNetwork:
@@ -48,6 +53,8 @@ def build(
         The largest number of units that is asked for; less than the incumbent's by default.
     rotations_are_equal
         Whether schedules that are rotations of one another are equal; if not, all are kept.
+    has_tables
+        Whether anything is found out of the links; if not, they cost 0 at least.
     link_costs
         What a link costs, its contention at least; its contention by default.
     job_costs
@@ -55,7 +62,7 @@ def build(
 
     Raises
     ------
-    ModelTooLargeError
+    TooLargeError
         If costs do not fit 64-bit integers.
     """
     instance = search.instance
@@ -71,7 +78,7 @@ def build(
     # No table has more than the limit and one; a sum has as many terms as there are costs.
     largest = (limit + 2) * (len(costs) + len(job_costs) + 2)
     if largest >= _LARGEST:
-        raise ModelTooLargeError(
+        raise TooLargeError(
             f"the objective of {instance.name} may reach {quote(largest)} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )
@@ -81,7 +88,7 @@ def build(
         search.compiled, scale, domains, (*costs, *singles), limit, dtype, link_costs
     )
     for position, cost in enumerate(costs):
-        if search.stopped:
+        if search.stopped or not has_tables:
             break
         if network.cells(cost) <= SMALL:
             network = tabulate(search, network, position)
@@ -180,7 +187,7 @@ def contention_cells(
 
     Raises
     ------
-    ModelTooLargeError
+    TooLargeError
         If units do not fit 64-bit integers.
     """
     shared = compiled.links[link]
@@ -192,7 +199,7 @@ def contention_cells(
     factor = int(Fraction(alone.unit * step, shared.hyperperiod) / scale)
     worst = int(scaled.max(initial=0)) // step * factor
     if worst >= _LARGEST:
-        raise ModelTooLargeError(
+        raise TooLargeError(
             f"link {quote(shared.name)}: its cost may reach {quote(worst)} units, which does not "
             "fit 64-bit integers; use greedy or local, or coarser numbers"
         )

@@ -25,8 +25,8 @@ _LARGEST = 2**62
 _MAX_ENTRIES = 2**27  # of 8 bytes, 1 GiB
 
 
-class CostTooLargeError(InputError):
-    """The scaled costs of an instance may not fit 64-bit integers."""
+class TooLargeError(InputError):
+    """Costs of an instance may not fit 64-bit integers, or a model of it memory."""
 
 
 @dataclass(frozen=True)
@@ -220,13 +220,13 @@ def _check_fits(
     """Refuse a job whose rates or scaled costs might leave 64 bits, before any array is made."""
     job = instance.jobs[index]
     if job.peak // unit >= _LARGEST:
-        raise CostTooLargeError(
+        raise TooLargeError(
             f"jobs[{index}] ({job.name}): a rate of {quote(job.peak)} does not fit 64-bit "
             "integers; use rates and capacities with a larger common divisor"
         )
     worst = sum(scale * max(1, link.weights[-1]) * (link.peak + link.capacity) for link in links)
     if worst >= _LARGEST:
-        raise CostTooLargeError(
+        raise TooLargeError(
             f"jobs[{index}] ({job.name}): its cost over {scale} slots may reach "
             f"{quote(worst)}, which does not fit 64-bit integers; use rates and capacities with a "
             "larger common divisor, smaller weights or periods with a smaller common multiple"

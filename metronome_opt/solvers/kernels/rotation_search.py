@@ -22,20 +22,18 @@ from metronome_opt.compiling import inner, kernel
 from metronome_opt.solvers.kernels.compiled_instance import DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
-_DEPTH, _MINIMUM, _COUNT = range(3)
+_DEPTH, _MINIMUM = range(2)
 _TO_EXPAND = -1
-_NOTHING_KNOWN = 2**62  # as what is added in the best way known, above all others
+_BEYOND = 2**62  # all costs and offsets
 
 
 class RotationSearch(NamedTuple):
     """State of the search for the best rotations of some jobs."""
 
-    # How many jobs are placed, -1 when the search is done; what all the jobs add in the best way
-    # known, scaled; how many jobs there are.
-    counters: Ints
-    job: Ints  # those that are placed come first
+    counters: Ints  # placed jobs, -1 when done; what all the jobs add in the best way known, scaled
     best: Ints  # per job of the instance, its offset in the best way known
-    offset: Ints  # per placed job
+    offset: Ints  # per job, -1 for one that waits
+    job: Ints  # per depth, which is placed there
     base: Ints  # per depth, what is placed above adds
     rest: Ints  # per depth, what those that wait add at least
     choice: Ints  # per depth the rotations to try, cheapest first
@@ -43,8 +41,7 @@ class RotationSearch(NamedTuple):
     choices: Ints  # per depth, how many there are
     following: Ints  # per depth, which comes next; -1 before they are made
     rotation: Ints  # per depth, the minimum number of slots by which everything can be rotated
-    allowed: Ints  # rotations of each job of the instance, ascending, shape (jobs, longest)
-    number: Ints  # how many each job has
+    allowed: Ints  # rotations of each job, ascending, shape (jobs, longest), filled up
 
 
 def start_rotations(
@@ -62,31 +59,30 @@ def start_rotations(
         A number of slots by which all free jobs can be rotated such that the rotations stay those
         that are allowed and nothing changes for the jobs that do not move.
     """
-    free = [job for job, each in enumerate(allowed) if each]
-    size, longest = len(free), max(1, *map(len, allowed))
+    jobs, longest = len(allowed), max(1, *map(len, allowed))
 
     def table(*shape: int) -> Ints:
-        return np.zeros(shape, dtype=np.int64)
+        return np.zeros((jobs + 1, *shape), dtype=np.int64)
 
     search = RotationSearch(
-        counters=table(3),
-        job=table(size),
-        best=table(len(allowed)),
-        offset=table(size),
-        base=table(size + 1),
-        rest=table(size + 1),
-        choice=table(size + 1, longest),
-        added=table(size + 1, longest),
-        choices=table(size + 1),
-        following=table(size + 1),
-        rotation=table(size + 1),
-        allowed=np.array(
-            [[*each, *[0] * (longest - len(each))] for each in allowed], dtype=np.int64
+        counters=np.array([0, _BEYOND], dtype=np.int64),
+        best=np.array(offsets, dtype=np.int64),
+        offset=np.array(
+            [-1 if row else offset for row, offset in zip(allowed, offsets, strict=True)],
+            dtype=np.int64,
         ),
-        number=np.array([len(each) for each in allowed], dtype=np.int64),
+        job=table(),
+        base=table(),
+        rest=table(),
+        choice=table(longest),
+        added=table(longest),
+        choices=table(),
+        following=table(),
+        rotation=table(),
+        allowed=np.array(
+            [[*row, *[_BEYOND] * (longest - len(row))] for row in allowed], dtype=np.int64
+        ),
     )
-    search.counters[:] = (0, _NOTHING_KNOWN, size)
-    search.job[:], search.best[:] = free, offsets
     search.rotation[0], search.following[0] = rotation, _TO_EXPAND
     return search
 
@@ -97,18 +93,17 @@ def is_done(search: RotationSearch) -> bool:
 
 
 @kernel
-def try_offsets(state: DemandState, search: RotationSearch, nodes: int) -> int:
-    """Go on with the search until it is done, by `nodes` nodes at most; return how many it took.
+def try_offsets(state: DemandState, search: RotationSearch, nodes: int) -> None:
+    """Go on with the search until it is done, by `nodes` nodes at most.
 
     The state is that of all other jobs and of what is placed.
     """
     counters = search.counters
-    taken = 0
-    while counters[_DEPTH] >= 0 and taken < nodes:
+    while counters[_DEPTH] >= 0 and nodes > 0:
         depth = counters[_DEPTH]
         entry = search.following[depth]
         if entry == _TO_EXPAND:
-            taken += 1
+            nodes -= 1
             _expand(state, search)
             continue
         if entry < search.choices[depth]:
@@ -119,14 +114,13 @@ def try_offsets(state: DemandState, search: RotationSearch, nodes: int) -> int:
                 _go_down(state, search, search.choice[depth, entry], value)
                 continue
         _go_up(state, search)
-    return taken
 
 
 @inner
 def _go_down(state: DemandState, search: RotationSearch, offset: int, value: int) -> None:
     depth = search.counters[_DEPTH]
     job = search.job[depth]
-    search.offset[depth] = offset
+    search.offset[job] = offset
     put_job(state, job, offset, ADD)
     search.counters[_DEPTH] = depth + 1
     search.base[depth + 1] = value
@@ -136,14 +130,12 @@ def _go_down(state: DemandState, search: RotationSearch, offset: int, value: int
 
 @inner
 def _go_up(state: DemandState, search: RotationSearch) -> None:
-    depth = search.counters[_DEPTH]
-    # Among equals the first job is chosen: so those that wait are in their order again.
-    for position in range(depth, search.counters[_COUNT] - 1):
-        one, other = search.job[position], search.job[position + 1]
-        search.job[position], search.job[position + 1] = min(one, other), max(one, other)
-    search.counters[_DEPTH] = depth - 1
-    if depth > 0:
-        put_job(state, search.job[depth - 1], search.offset[depth - 1], REMOVE)
+    depth = search.counters[_DEPTH] - 1
+    search.counters[_DEPTH] = depth
+    if depth >= 0:
+        job = search.job[depth]
+        put_job(state, job, search.offset[job], REMOVE)
+        search.offset[job] = -1
 
 
 @inner
@@ -153,28 +145,25 @@ def _expand(state: DemandState, search: RotationSearch) -> None:
     depth = counters[_DEPTH]
     total = search.base[depth]
     chosen, maximum = -1, np.int64(-1)
-    for position in range(depth, counters[_COUNT]):
-        job = search.job[position]
+    for job in range(search.offset.shape[0]):
+        if search.offset[job] >= 0:
+            continue
         cost, _ = scored(state, job)
-        rotations = _different(search, depth, job, cost.shape[0])
-        minimum = cost[rotations[0]]
-        for offset in rotations:
-            minimum = min(minimum, cost[offset])
+        minimum = cost[_different(search, depth, job, cost.shape[0])].min()
         total += minimum
         if total >= counters[_MINIMUM]:
             _go_up(state, search)
             return
         if minimum > maximum:
-            chosen, maximum = position, np.int64(minimum)
+            chosen, maximum = job, minimum
     if chosen < 0:
         counters[_MINIMUM] = total
-        for position in range(depth):
-            search.best[search.job[position]] = search.offset[position]
+        search.best[:] = search.offset
         _go_up(state, search)
         return
-    _choose(search, depth, chosen)
-    cost, _ = scored(state, search.job[depth])
-    rotations = _different(search, depth, search.job[depth], cost.shape[0])
+    search.job[depth] = chosen
+    cost, _ = scored(state, chosen)
+    rotations = _different(search, depth, chosen, cost.shape[0])
     cost = cost[rotations]
     ranked = np.argsort(cost, kind="mergesort")
     search.choice[depth, : ranked.shape[0]] = rotations[ranked]
@@ -185,17 +174,7 @@ def _expand(state: DemandState, search: RotationSearch) -> None:
 
 
 @inner
-def _choose(search: RotationSearch, depth: int, chosen: int) -> None:
-    """Let the job that waits at a position be the next to be placed."""
-    job = search.job[chosen]
-    for position in range(chosen, depth, -1):  # the others keep their order
-        search.job[position] = search.job[position - 1]
-    search.job[depth] = job
-
-
-@inner
 def _different(search: RotationSearch, depth: int, job: int, period: int) -> Ints:
     """Return the rotations of a job of which none leads to another by rotating everything."""
     domain = np.gcd(search.rotation[depth], period)
-    count = np.searchsorted(search.allowed[job, : search.number[job]], domain)
-    return search.allowed[job, :count]
+    return search.allowed[job, : np.searchsorted(search.allowed[job], domain)]

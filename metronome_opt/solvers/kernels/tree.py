@@ -1,6 +1,6 @@
 """State of a branch-and-bound tree over the offsets of some jobs.
 
-`branch_bound` searches it, in a form that can be left and resumed; `bounding` bounds a node.
+`branch_bound` searches it, in a form that can be left and resumed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from metronome_opt.errors import InputError
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
     DemandState,
     Ints,
     Rows,
+    TooLargeError,
 )
 from metronome_opt.solvers.kernels.contacts import Contacts
 from metronome_opt.solvers.kernels.jobs import link_sums, put_job, score_use
@@ -30,10 +30,6 @@ ABUTS, CLOSED = 1, 2  # in `Tree.mark`
 NONE = 2**62
 
 _MAX_ENTRIES = 2**25  # of 8 bytes, 256 MiB
-
-
-class TreeTooLargeError(InputError):
-    """The tree of an instance would take too much memory."""
 
 
 class Pseudocosts(NamedTuple):
@@ -134,7 +130,7 @@ def start_tree(
 
     Raises
     ------
-    TreeTooLargeError
+    TooLargeError
         If it would take more than 256 MiB.
     """
     tables = compiled.tables
@@ -146,7 +142,7 @@ def start_tree(
     vectors = uses + int((sharing * sharing).sum())
     entries = (vectors + 3 * depths + jobs) * longest + depths * (uses + 2 * jobs)
     if entries > _MAX_ENTRIES:
-        raise TreeTooLargeError(
+        raise TooLargeError(
             f"{compiled.instance.name}: a search tree of {depths - 1} jobs on {links} links takes "
             f"{entries} numbers, more than {_MAX_ENTRIES}"
         )

@@ -7,7 +7,7 @@ and held without rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -24,12 +24,11 @@ from metronome_opt.solvers.cost_network.tables import (
     scale_of,
 )
 from metronome_opt.solvers.kernels.compiled_instance import (
-    CostTooLargeError,
     Ints,
+    TooLargeError,
     compile_instance,
 )
 from metronome_opt.solvers.kernels.jobs import contention, put_job, score_job, state_of
-from metronome_opt.solvers.multiobjective.weighting import can_rotate, weigh
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.registry import LAYERED
 from metronome_opt.solvers.run import SolverRun
@@ -37,6 +36,47 @@ from metronome_opt.verify import evaluate
 
 Offsets = tuple[int, ...]
 _LARGEST = 2**61
+
+
+def can_rotate(names: Collection[str]) -> bool:
+    """Return True if rotating jobs that share links changes none of some objectives."""
+    return all(find_objective(name).rotation_invariant for name in names)
+
+
+def is_layered(name: str) -> bool:
+    """Return True if an objective is the contention of other weights."""
+    return isinstance(find_objective(name), LayeredObjective)
+
+
+def find_layered(name: str) -> LayeredObjective:
+    """Return an objective that `is_layered`."""
+    objective = find_objective(name)
+    assert isinstance(objective, LayeredObjective)  # noqa: S101 (the callers' promise)
+    return objective
+
+
+def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
+    """Return a sum of layered objectives as the contention of other weights, and its unit.
+
+    Parameters
+    ----------
+    coefficients
+        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
+        that is late, not of its share of the traffic.
+
+    Returns
+    -------
+    tuple
+        The jobs with other weights, and what a unit of their contention counts in the sum.
+    """
+    common = math.lcm(1, *(factor.denominator for factor in coefficients.values()))
+    whole = {find_layered(name): int(factor * common) for name, factor in coefficients.items()}
+    shared = math.gcd(*whole.values()) or 1
+    jobs = []
+    for job in instance.jobs:
+        terms = (factor // shared * layer.weight(job.weight) for layer, factor in whole.items())
+        jobs.append(job.model_copy(update={"weight": sum(terms)}))
+    return instance.replace(jobs=tuple(jobs)), Fraction(shared, common)
 
 
 class _LayeredCost:
@@ -83,7 +123,7 @@ class _JobCost:
         """An upper bound in units."""
         if self.max_units >= _LARGEST:
             at = each.index(max(each))
-            raise CostTooLargeError(
+            raise TooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
                 f"{quote(each[at])}, that of its group {quote(self.max_units)}, which does not fit "
                 "64-bit integers; use smaller weights"
@@ -144,7 +184,7 @@ class Costs:
 
         Raises
         ------
-        CostTooLargeError
+        TooLargeError
             If a sum at these coefficients may not fit 64-bit integers.
         """
         exact = {name: factor * self.steps[name] for name, factor in coefficients.items()}
@@ -152,7 +192,7 @@ class Costs:
         whole = {name: int(factor * common) for name, factor in exact.items()}
         largest = sum(whole.values()) * max(counted.max_units for counted in self._counted.values())
         if largest >= _LARGEST:
-            raise CostTooLargeError(
+            raise TooLargeError(
                 f"{self.group.name}: a sum of {', '.join(self._counted)} may reach "
                 f"{quote(largest)} units, which does not fit 64-bit integers; use rates "
                 "and capacities with a larger common divisor, or smaller or simpler weights"
@@ -209,7 +249,7 @@ class SumRun(SolverRun):
 
     Raises
     ------
-    CostTooLargeError
+    TooLargeError
         If costs do not fit 64-bit integers.
     """
 
@@ -262,7 +302,7 @@ class SumRun(SolverRun):
 
         Raises
         ------
-        ModelTooLargeError, CostTooLargeError
+        TooLargeError
             If costs do not fit 64-bit integers.
         """
         limit = int(self._limit / self._scale)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
@@ -29,11 +29,11 @@ class Candidate:
     values
         One per objective, all to be minimised.
     parts
-        Offsets and stretches of each group by job name, in the order of the groups.
+        What makes the schedule: of groups the offsets and stretches of each, in their order.
     """
 
     values: Values
-    parts: tuple[Row, ...]
+    parts: tuple[Any, ...] = ()
 
 
 def nondominated(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -15,10 +15,15 @@ from metronome_opt.problem.objectives import CUSHION
 from metronome_opt.problem.result import ProgressEvent
 from metronome_opt.solvers import auto
 from metronome_opt.solvers.elimination import prove
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError
-from metronome_opt.solvers.layers import ModelTooLargeError
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
-from metronome_opt.solvers.multiobjective.weighting import can_rotate, is_layered, weigh
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
+from metronome_opt.solvers.multiobjective.costs import (
+    Costs,
+    Offsets,
+    SumRun,
+    can_rotate,
+    is_layered,
+    weigh,
+)
 from metronome_opt.solvers.presolve.blocks import components, split
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links
@@ -45,7 +50,7 @@ def group(
     traffic, names
         The traffic in latency, and the objectives, see `Costs`.
     """
-    fewer = simplify_links(search.instance).instance
+    fewer = simplify_links(search.instance)
     groups: Sequence[Instance]
 
     def join(parts: Sequence[dict[str, int]]) -> dict[str, int]:
@@ -116,7 +121,7 @@ def minimise(
     try:
         run = SumRun(costs, in_order, limit, _has_schedule if start is None else None)
         prove(run, run.network(cushion))
-    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+    except (TooLargeError, MemoryError):
         return GroupResult(start, proved=False)
     return GroupResult(run.best or start, run.proved)
 
@@ -129,7 +134,7 @@ def _by_contention(costs: Costs, coefficients: Mapping[str, int]) -> GroupResult
     """Minimise a sum of layered objectives as the contention of other weights."""
     instance, _ = weigh(costs.group, costs.per_bandwidth(coefficients))
     search: SolverRun | None = None
-    with suppress(CostTooLargeError):
+    with suppress(TooLargeError):
         search = costs.search.subproblem(instance)
         auto.run(search)
     if search is None or search.best is None:

@@ -18,8 +18,14 @@ from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments, interrupt_stops
 from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.cost_network.tables import scale_of
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, compile_instance
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
+from metronome_opt.solvers.multiobjective.costs import (
+    Costs,
+    Offsets,
+    find_layered,
+    is_layered,
+    weigh,
+)
 from metronome_opt.solvers.multiobjective.group_search import (
     GroupResult,
     group,
@@ -28,7 +34,6 @@ from metronome_opt.solvers.multiobjective.group_search import (
     minimise,
     without_contention,
 )
-from metronome_opt.solvers.multiobjective.weighting import find_layered, is_layered, weigh
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
@@ -174,7 +179,7 @@ class _AtPeriods:
             later += factor * int(unserved / step)
         try:
             return self._by_solver(coefficients, share, first=None)
-        except CostTooLargeError:
+        except TooLargeError:
             return self._arguments.solver.name == "auto" and self._over_groups(name, share)
 
     def _by_solver(

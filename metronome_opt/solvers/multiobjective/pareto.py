@@ -9,7 +9,6 @@ nothing is. The front of the whole is the non-dominated part of the Minkowski su
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -20,17 +19,8 @@ from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, STRETCH, check_names, traffic
 from metronome_opt.problem.result import StopReason
-from metronome_opt.problem.schedule import Schedule
-from metronome_opt.solvers.arguments import (
-    Arguments,
-    Goal,
-    check_reserve,
-    interrupt_stops,
-    make_schedule,
-)
-from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.kernels.compiled_instance import CostTooLargeError, Ints
-from metronome_opt.solvers.layers import ModelTooLargeError
+from metronome_opt.solvers.arguments import Arguments, Goal, make_schedule
+from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.front import (
     Candidate,
@@ -45,7 +35,7 @@ from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondomina
 from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.multiobjective.stretching import front_stretched
 from metronome_opt.solvers.presolve.extend import extend_bursts
-from metronome_opt.solvers.registry import LAYERED, find_solver
+from metronome_opt.solvers.registry import LAYERED
 from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
@@ -55,45 +45,43 @@ _END = 0.5  # of the time that is left, at most, for an end of a front
 Callback = Callable[[FrontEvent], bool | None]
 
 
-def pareto(
-    instance: Instance,
-    objectives: Sequence[str] = ("contention", "latency"),
-    *,
-    time_limit: float | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    cushion_slots: int = 0,
-    callback: Callback | None = None,
-) -> Front:
-    """Find the non-dominated schedules for two objectives; see `metronome_opt.pareto`."""
-    names = _check_objectives(instance, objectives)
-    check_reserve(instance, cushion_slots)
-    budget = Budget(time_limit)
-    threads = threads or os.cpu_count() or 1
-    arguments = Arguments(
-        instance, find_solver("auto"), budget, seed, threads, cushion_slots=cushion_slots
-    )
+def find_front(arguments: Arguments, names: tuple[str, ...], callback: Callback | None) -> Front:
+    """Return the front of two objectives, the names of which were checked."""
+    instance, budget = arguments.instance, arguments.budget
+    cushion_slots = arguments.cushion_slots
     rows: Sequence[Row]
-    with interrupt_stops(budget):
-        if STRETCH in names:
-            rows, complete = front_stretched(arguments, names, callback)
-        else:
-            longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-            offsets, complete = _front(longer, names, callback)
-            rows = [(each, {}) for each in offsets]
+    if STRETCH in names:
+        rows, complete = front_stretched(arguments, names, callback)
+    else:
+        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+        offsets, complete = _front(longer, names, callback)
+        rows = [(by_job, {}) for by_job in offsets]
     # The values are those that `verify` computes.
-    evaluated = [
-        (evaluate(instance, *row, cushion_slots=cushion_slots).objectives, row) for row in rows
-    ]
+    evaluated = [evaluate(instance, *row, cushion_slots=cushion_slots).objectives for row in rows]
     kept = nondominated(
-        Candidate(tuple(values[name] or Fraction(0) for name in names), (row,))
-        for values, row in evaluated
+        Candidate(tuple(values[name] or Fraction(0) for name in names), (row, values))
+        for values, row in zip(evaluated, rows, strict=True)
     )
     bound = kept[0].values[0] if complete else None
+    points = []
+    for candidate in kept:
+        (offsets, stretch), values = candidate.parts
+        first = values[names[0]]
+        points.append(
+            make_schedule(
+                arguments,
+                offsets,
+                stretch,
+                {names[0]: first, **values},
+                bound,
+                proved=first == bound,
+                cushion_slots=cushion_slots,
+            )
+        )
     return Front(
         instance,
         names,
-        tuple(_schedule(arguments, names[0], each, bound) for each in kept),
+        tuple(points),
         complete,
         StopReason.PROVED if complete else budget.stop,
         budget.elapsed,
@@ -101,25 +89,14 @@ def pareto(
     )
 
 
-def _schedule(
-    arguments: Arguments, first: str, candidate: Candidate, bound: Fraction | None
-) -> Schedule:
-    offsets, stretch = candidate.parts[0]
-    cushion_slots = arguments.cushion_slots
-    values = evaluate(arguments.instance, offsets, stretch, cushion_slots=cushion_slots).objectives
-    return make_schedule(
-        arguments,
-        offsets,
-        stretch,
-        {first: values[first], **values},
-        bound,
-        proved=bound is not None and bound == values[first],
-        cushion_slots=cushion_slots,
-    )
+def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...]:
+    """Return the objectives of a front.
 
-
-def _check_objectives(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...]:
-    """Return the objectives of a front, or refuse what has none and name the alternative."""
+    Raises
+    ------
+    InputError
+        If they have none, with the alternative.
+    """
     names = check_names(objectives)
     if len(names) != 2:
         raise InputError(
@@ -219,7 +196,7 @@ def _between(
             archive.add(values(each), each)
         _improve(costs, names, archive)
         proved = Nondominated(costs.search, archive).run(networks)
-    except (ModelTooLargeError, CostTooLargeError, MemoryError):
+    except (TooLargeError, MemoryError):
         return ends, False
     return [offsets for _, offsets in archive.points], proved
 

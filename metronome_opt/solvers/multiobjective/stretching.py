@@ -1,16 +1,20 @@
-"""Stretching of jobs: for each choice of periods (`periods`) the best offsets.
+"""Stretching of jobs: for each choice of periods the best offsets.
 
+Each job may extend its period by a few idle slots. A link repeats itself after the least common
+multiple of the periods on it, its hyperperiod; bursts of periods with a small one interleave best.
 Components, which share no link, are decided separately. Greedy schedules say in which order the
 choices are solved; a choice is given up as soon as a bound says that nothing comes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, STRETCH, find_objective, traffic
 from metronome_opt.problem.result import Level, ProgressEvent, StopReason
@@ -27,14 +31,12 @@ from metronome_opt.solvers.multiobjective.front import (
     nondominated,
 )
 from metronome_opt.solvers.multiobjective.offsets import Solution, solve_offsets
-from metronome_opt.solvers.multiobjective.periods import list_choices, stretch_cost, stretched
 from metronome_opt.solvers.presolve.blocks import components
-from metronome_opt.solvers.presolve.extend import extend_bursts
+from metronome_opt.solvers.presolve.extend import extend_bursts, stretched
 from metronome_opt.solvers.run import SolverRun
 
-_NO_LIMIT = Fraction(10**12)
-"""More slots than any burst can grow."""
-
+_NO_LIMIT = Fraction(10**12)  # more slots than any burst can grow
+_MAX_CHOICES = 5000  # of stretches, all of which are tried
 _GREEDY_SHARE = 0.4  # of the time of a component, at most, for greedy schedules
 _SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
 
@@ -270,3 +272,53 @@ def _as_stated(name: str, value: Fraction) -> Fraction | None:
     if value == -_NO_LIMIT:
         return None
     return -value if find_objective(name).maximised else value
+
+
+# ------------------------------------------------------------------ periods
+
+
+def list_choices(part: Instance) -> tuple[list[dict[str, int]], bool]:
+    """Return the stretches to try, those of the shortest hyperperiods first; and if these are all.
+
+    All of them where they are few. Otherwise all jobs have periods that are multiples of a base,
+    each the shortest one, and every base is tried.
+
+    Raises
+    ------
+    InputError
+        If none of them brings the hyperperiods within the limit.
+    """
+    jobs = part.jobs
+    few = math.prod(job.max_stretch + 1 for job in jobs) <= _MAX_CHOICES
+    tried: Iterable[tuple[int, ...]]
+    if few:
+        tried = itertools.product(*(range(job.max_stretch + 1) for job in jobs))
+    else:
+        bases = range(1, max(job.period + job.max_stretch for job in jobs) + 1)
+        tried = (tuple(-job.period % base for job in jobs) for base in bases)
+    allowed = {}
+    for slots in tried:
+        if all(mine <= job.max_stretch for mine, job in zip(slots, jobs, strict=True)):
+            periods = [job.period + mine for job, mine in zip(jobs, slots, strict=True)]
+            users = part.jobs_on.values()
+            multiples = [math.lcm(*(periods[index] for index in each)) for each in users]
+            if max(multiples, default=1) <= part.hyperperiod_limit:
+                allowed[slots] = sum(multiples)
+    if not allowed:
+        longest = max(part.hyperperiods, key=part.hyperperiods.__getitem__)
+        raise InputError(
+            f"max_stretch: {'no' if few else 'found no'} stretches of the {len(jobs)} jobs around "
+            f"link {quote(longest)} that give every link a hyperperiod of at most "
+            f"{part.hyperperiod_limit} slots; allow more stretch, coarsen the slots or raise the "
+            "limit"
+        )
+    names = [job.name for job in jobs]
+    ranked = sorted(allowed, key=allowed.__getitem__)
+    return [dict(zip(names, slots, strict=True)) for slots in ranked], few
+
+
+def stretch_cost(instance: Instance, stretch: Mapping[str, int]) -> Fraction:
+    """Return the objective ``stretch``: the sum of ``weight * stretch / period``."""
+    return sum(
+        (Fraction(job.weight * stretch[job.name], job.period) for job in instance.jobs), Fraction(0)
+    )

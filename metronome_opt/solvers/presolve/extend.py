@@ -1,8 +1,9 @@
-"""Extension of bursts by a cushion, before anything is solved."""
+"""Longer bursts and longer periods, before anything is solved."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Job, Phase
@@ -50,3 +51,23 @@ def extended(job: Job, slots: int) -> Job:
         if level:
             phases.append(Phase(start=start, length=end - start, rate=level))
     return job.model_copy(update={"phases": tuple(phases)})
+
+
+def stretched(instance: Instance, stretch: Mapping[str, int]) -> Instance:
+    """Return the instance with its jobs stretched for good.
+
+    They may not be stretched further, but for a job that runs now at an offset beyond its new
+    period: it keeps as much stretch as makes that offset one of its own. It has to move, and this
+    has to count.
+
+    Raises
+    ------
+    InputError
+        If a link's hyperperiod is above the limit of the instance then.
+    """
+    jobs = []
+    for job in instance.jobs:
+        period = job.period + stretch[job.name]
+        beyond = 0 if job.current_offset is None else max(0, job.current_offset + 1 - period)
+        jobs.append(job.model_copy(update={"period": period, "max_stretch": beyond}))
+    return instance.replace(jobs=tuple(jobs))

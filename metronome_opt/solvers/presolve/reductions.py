@@ -13,27 +13,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from metronome_opt.problem.instance import Instance, Job, Link
 
 Offsets = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """An instance with the same optimal contention as a larger one.
-
-    Attributes
-    ----------
-    instance
-        The smaller instance; its jobs keep their names.
-    restore
-        Maps offsets of the smaller instance to offsets of the larger one, of the same contention.
-    """
-
-    instance: Instance
-    restore: Callable[[Offsets], dict[str, int]]
+Restore = Callable[[Offsets], dict[str, int]]
 
 
 def _grid_of(instance: Instance) -> int:
@@ -48,10 +32,11 @@ def _grid_of(instance: Instance) -> int:
     return math.gcd(*lengths)
 
 
-def coarsen(instance: Instance) -> Reduction:
-    """Return the instance in slots of the grid; ready times and current offsets are omitted.
+def coarsen(instance: Instance) -> tuple[Instance, Restore]:
+    """Return the instance in slots of the grid, without ready times and current offsets.
 
-    Bursts are moved so that the first one of each job begins with its period.
+    Bursts are moved so that the first one of each job begins with its period. Also return what maps
+    offsets of the smaller instance to offsets of the larger one, of the same contention.
     """
     grid = _grid_of(instance)
     jobs = tuple(_coarse(job, grid) for job in instance.jobs)
@@ -61,7 +46,7 @@ def coarsen(instance: Instance) -> Reduction:
             job.name: (offsets[job.name] * grid - _first(job)) % job.period for job in instance.jobs
         }
 
-    return Reduction(instance.replace(jobs=jobs, slot_ms=instance.slot_ms * grid), restore)
+    return instance.replace(jobs=jobs, slot_ms=instance.slot_ms * grid), restore
 
 
 def _coarse(job: Job, grid: int) -> Job:
@@ -92,7 +77,7 @@ def _first(job: Job) -> int:
     return min(phase.start for phase in job.phases)
 
 
-def simplify_links(instance: Instance) -> Reduction:
+def simplify_links(instance: Instance) -> Instance:
     """Drop links that can carry the peaks of all their jobs at once and merge equal ones.
 
     Links with the same capacity and the same flows of the same jobs are overloaded by the same
@@ -117,4 +102,4 @@ def simplify_links(instance: Instance) -> Reduction:
         job.model_copy(update={"links": flows})
         for job, flows in zip(instance.jobs, flows_of, strict=True)
     )
-    return Reduction(instance.replace(links=tuple(links), jobs=jobs), dict)
+    return instance.replace(links=tuple(links), jobs=jobs)

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.kernels import tree as module
 from metronome_opt.solvers.kernels.branch_bound import expand_tree
-from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
 from metronome_opt.solvers.kernels.contacts import contacts_of
 from metronome_opt.solvers.kernels.jobs import put_job
 from metronome_opt.solvers.kernels.tree import (
     Pseudocosts,
     Tree,
-    TreeTooLargeError,
     dual_bound,
     incumbent,
     is_done,
@@ -151,5 +150,5 @@ def test_external_value_prunes_correctly(case: Grown, optimal: bool, later: int)
 def test_tree_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ENTRIES", 100)
     instance = tangle(3, 2, 0, periods=(4,), lengths=(3, 3))
-    with pytest.raises(TreeTooLargeError, match="tangle: a search tree of 3 jobs on 2 links"):
+    with pytest.raises(TooLargeError, match="tangle: a search tree of 3 jobs on 2 links"):
         Grown(instance, dict(instance.unshifted), frozenset(), 8.0)

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import pareto, solve
 from metronome_opt.problem.result import ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.contention import solve_contention
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
-from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, HARMLESS, job, network
 from tests.solvers.multiobjective.enumeration import costs, final, two_blocks

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from metronome_opt import solve
+from metronome_opt import pareto, solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 

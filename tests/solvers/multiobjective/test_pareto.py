@@ -12,13 +12,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt import solve
+from metronome_opt import pareto, solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
-from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, tangle
 from tests.solvers.multiobjective.enumeration import contested, cost, every, front, two_blocks

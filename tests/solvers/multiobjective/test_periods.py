@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.multiobjective import periods
-from metronome_opt.solvers.multiobjective.periods import list_choices, stretch_cost, stretched
+from metronome_opt.solvers.multiobjective import stretching
+from metronome_opt.solvers.multiobjective.stretching import list_choices, stretch_cost
+from metronome_opt.solvers.presolve.extend import stretched
 from metronome_opt.verify import evaluate
 from tests.builders import job, network
 from tests.strategies import instances
@@ -34,7 +35,7 @@ def test_listed_stretches_keep_hyperperiods_within_limit(instance: Instance, few
         if all(math.lcm(*each) <= 30 for each in used):
             every.append(stretch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(periods, "_MAX_CHOICES", few)
+        patch.setattr(stretching, "_MAX_CHOICES", few)
         try:
             listed, complete = list_choices(short)
         except InputError:

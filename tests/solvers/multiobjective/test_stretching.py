@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt import solve
+from metronome_opt import pareto, solve
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import ProgressEvent, StopReason
-from metronome_opt.solvers.multiobjective.pareto import pareto
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import evaluation_of, job, network, tangle

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metronome_opt import solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import Level
-from metronome_opt.solvers.multiobjective.weighting import weigh
+from metronome_opt.solvers.multiobjective.costs import weigh
 from metronome_opt.verify import evaluate, verify_schedule
 from tests.builders import evaluation_of
 from tests.solvers.multiobjective.enumeration import Objectives, contested, every

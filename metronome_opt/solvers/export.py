@@ -11,9 +11,10 @@ from pathlib import Path
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance
 
-# How a line of words is written in the formats of the textbook time-indexed model: the MILP in
-# CPLEX LP and free MPS, and the CP-SAT model as `sat_runner --input` reads it.
+# How a line of words is written in a format: the MILP in CPLEX LP and free MPS, and the CP-SAT
+# model as `sat_runner --input` reads it.
 _COMMENTS = {"lp": "\\* {} *\\", "mps": "* {}", "cpsat": "# {}"}
+_ANY = 2**62  # contention
 
 
 def export_text(instance: Instance, format_: str) -> str:
@@ -27,17 +28,20 @@ def export_text(instance: Instance, format_: str) -> str:
     if format_ not in _COMMENTS:
         known = ", ".join(_COMMENTS)
         raise InputError(f"format: {quote(format_)} is not known; choose from {known}")
-    from metronome_opt.solvers.export.textbook import TimeIndexed
-    from metronome_opt.solvers.kernels.compiled_instance import compile_instance
+    from metronome_opt.solvers.cost_network.tables import build
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram
+    from metronome_opt.solvers.run import SolverRun
+    from metronome_opt.solvers.strong_form import StrongForm
 
+    search = SolverRun(instance, time_limit=None, seed=0, threads=1)
+    network = build(search, limit=_ANY, rotations_are_equal=False, has_tables=False)
+    form = StrongForm(network, (), search)
     is_cpsat = format_ == "cpsat"
-    form = TimeIndexed(compile_instance(instance))
     program = CpsatProgram(form) if is_cpsat else MilpProgram(form)
     form.state(program)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"rotation.{'pbtxt' if is_cpsat else format_}"
         program.write(path)
         text = path.read_text(encoding="utf-8")
-    stated = _COMMENTS[format_].format(f"contention = objective * {program.scale}")
+    stated = _COMMENTS[format_].format(f"contention = objective * {form.scale}")
     return f"{stated}\n{text}"

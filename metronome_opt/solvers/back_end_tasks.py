@@ -1,33 +1,22 @@
-"""A back end as a program: ``python solve_process.py cpsat|highs MODEL``.
+"""Back ends as tasks of child processes, which import this module and no other of the package.
 
 A process of its own, so that what goes wrong inside a back end ends this one alone; and because
 OR-Tools and highspy both bring a shared library called libhighs, of different versions: whichever
-is imported second in one process fails to load.
+is imported second in one process fails to load. SIGINT stops a back end.
 
-`MODEL` is a file that the back end reads. One line of JSON is read: `parameters` by their native
-names, and `deadline`, a reading of the monotonic clock, so that starting counts. SIGINT stops it.
-
-Prints one JSON object a line: ``{"solution": {variable: value}}`` without zeros, ``{"bound": b}``
-and at the end ``{"status": s, "objective": v, "bound": b}``. The status is ``optimal``,
-``infeasible`` or ``stopped``, or what the back end calls it if it is none of these.
+Messages are `solution` (values by variable, without zeros), `bound`, and at the end `status`,
+`objective` and `bound`. The status is ``optimal``, ``infeasible``, ``stopped`` or ``missing``, or
+what the back end calls it if it is none of these.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-NOT_INSTALLED = 3
-"""The exit status if the back end cannot be imported."""
-
 Send = Callable[..., None]
-"""Takes a message, its fields as keywords."""
 
 _CPSAT_STATUS = {
     "OPTIMAL": "optimal",
@@ -43,43 +32,34 @@ _HIGHS_STATUS = {
     "kInterrupt": "stopped",
     "kHighsInterrupt": "stopped",
 }
-_turn = threading.Lock()  # bounds and solutions come from different threads
 
 
-def main(arguments: list[str]) -> int:
-    """Solve a file; return the exit status."""
-    back_end, path = arguments
-    options = json.loads(sys.stdin.readline())
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    solve: Callable[[str, dict[str, Any]], None] = {"cpsat": _cpsat, "highs": _highs}[back_end]
+def run_cpsat(path: str, parameters: Mapping[str, Any], deadline: float | None, send: Send) -> None:
+    """Solve a model in a file with CP-SAT.
+
+    Parameters
+    ----------
+    parameters
+        By their native names.
+    deadline
+        A reading of the monotonic clock, so that starting counts; None for no limit.
+    """
     try:
-        solve(path, options)
+        from ortools.sat.python import cp_model
     except ImportError:
-        return NOT_INSTALLED
-    return 0
-
-
-def end_with_parent() -> None:
-    """End this process once nothing can be read any more: its parent is gone, perhaps killed."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
-
-
-def _cpsat(path: str, options: dict[str, Any]) -> None:
-    from ortools.sat.python import cp_model
-
+        send(status="missing")
+        return
     model = cp_model.CpModel()
     model.proto.parse_text_format(Path(path).read_text(encoding="utf-8"))
     solver = cp_model.CpSolver()
-    for name, value in options["parameters"].items():
+    for name, value in parameters.items():
         if isinstance(value, list):
             getattr(solver.parameters, name).extend(value)
         else:
             setattr(solver.parameters, name, value)
-    if options["deadline"] is not None:
-        solver.parameters.max_time_in_seconds = _seconds_left(options)
-    solve_cpsat(solver, model, _send)
+    if deadline is not None:
+        solver.parameters.max_time_in_seconds = max(0.0, deadline - time.monotonic())
+    solve_cpsat(solver, model, send)
 
 
 def solve_cpsat(solver: Any, model: Any, send: Send) -> None:
@@ -104,47 +84,37 @@ def solve_cpsat(solver: Any, model: Any, send: Send) -> None:
     )
 
 
-def _highs(path: str, options: dict[str, Any]) -> None:
-    import highspy
-
+def run_highs(path: str, parameters: Mapping[str, Any], deadline: float | None, send: Send) -> None:
+    """Solve a model in a file with HiGHS; the arguments are those of `run_cpsat`."""
+    try:
+        import highspy
+    except ImportError:
+        send(status="missing")
+        return
     highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.silent()
     highs.readModel(path)
-    for name, value in options["parameters"].items():
+    for name, value in parameters.items():
         highs.setOptionValue(name, value)
-    if options["deadline"] is not None:
-        highs.setOptionValue("time_limit", _seconds_left(options))
+    if deadline is not None:
+        highs.setOptionValue("time_limit", max(0.0, deadline - time.monotonic()))
     names = [column.name for column in highs.getVariables()] if highs.getNumCol() else []
     highs.HandleKeyboardInterrupt = True
     highs.cbMipImprovingSolution += lambda event: _send_solution(
-        _send, names, event.data_out.mip_solution
+        send, names, event.data_out.mip_solution
     )
-    highs.cbMipLogging += lambda event: _send(bound=float(event.data_out.mip_dual_bound))
+    highs.cbMipLogging += lambda event: send(bound=float(event.data_out.mip_dual_bound))
     highs.run()
     status = highs.getModelStatus()
     if status == highspy.HighsModelStatus.kOptimal:
-        _send_solution(_send, names, highs.getSolution().col_value)
+        _send_solution(send, names, highs.getSolution().col_value)
     info = highs.getInfo()
-    _send(
+    send(
         status=_HIGHS_STATUS.get(status.name, status.name),
         objective=float(info.objective_function_value),
         bound=float(info.mip_dual_bound),
     )
 
 
-def _seconds_left(options: dict[str, Any]) -> float:
-    return max(0.0, float(options["deadline"]) - time.monotonic())
-
-
-def _send(**message: Any) -> None:
-    with _turn:
-        sys.stdout.write(json.dumps(message) + "\n")
-        sys.stdout.flush()
-
-
 def _send_solution(send: Send, names: list[str], values: Iterable[float]) -> None:
     send(solution={n: v for n, v in zip(names, map(float, values), strict=True) if v and n})
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
