@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -70,11 +70,6 @@ class CaseRecord:
     commit: str | None
 
     @classmethod
-    def key_of(cls, fields: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        """Return the identity of the case with these fields."""
-        return tuple(fields[name] for name in cls.IDENTITY)
-
-    @classmethod
     def title_of(cls, fields: Mapping[str, Any]) -> str:
         """Return a readable name of the case with these fields."""
         raise NotImplementedError
@@ -82,7 +77,7 @@ class CaseRecord:
     @property
     def key(self) -> tuple[Hashable, ...]:
         """The identity of its case."""
-        return self.key_of(vars(self))
+        return tuple(getattr(self, name) for name in self.IDENTITY)
 
     @property
     def title(self) -> str:
@@ -138,7 +133,7 @@ class Case(Generic[R]):
     @property
     def key(self) -> tuple[Hashable, ...]:
         """Its identity, as in its record."""
-        return self.kind.key_of(self._fields)
+        return tuple(self._fields[name] for name in self.kind.IDENTITY)
 
     @property
     def _fields(self) -> dict[str, Any]:
@@ -174,22 +169,14 @@ def remaining_cases(cases: Iterable[Case[R]], records: Iterable[R]) -> list[Case
     ]
 
 
-class _Watcher(Protocol):
-    """Observer of a campaign."""
-
-    def recorded(self, record: Any) -> None:
-        """Take note of a record that is in the file."""
-
-    def lost(self, case: Any, error: Exception) -> None:
-        """Take note of a case that could not be run; it is not in the file."""
-
-
-def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
-    """Run `cases` and append their records to `file`.
+def run_campaign(
+    cases: Iterable[Case[R]], pool: Pool, file: Journal[R]
+) -> Iterator[tuple[Case[R], R | Exception]]:
+    """Run cases, append their records to a file, and yield each case with its record.
 
     The next case starts when a record is verified and written, so that verification disturbs no
     case that runs alone. A case that cannot be run (because a worker of a cluster died, or the
-    input makes no task) is dropped, and the others go on.
+    input makes no task) is yielded with its error, and the others go on.
 
     Parameters
     ----------
@@ -199,8 +186,6 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
         Where they run, as many at once as it is wide.
     file
         The file of records.
-    watcher
-        Takes note of records, and of cases that could not be run.
 
     Raises
     ------
@@ -215,18 +200,18 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             try:
                 running[pool.submit(case)] = case
             except InputError as error:
-                watcher.lost(case, error)
+                yield case, error
         pool.check()
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
                 outcome = future.result()
             except Exception as error:
-                watcher.lost(case, error)
+                yield case, error
                 continue
             record = case.record(outcome)
             file.append(record)
-            watcher.recorded(record)
+            yield case, record
 
 
 # ------------------------------------------------------------------ pools

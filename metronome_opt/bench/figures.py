@@ -109,7 +109,7 @@ def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
 
 def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the mean primal gap over time."""
-    limit = max(2 * FLOOR_S, *(problem.setting.time_limit_s for problem in section.problems))
+    limit = max(2 * FLOOR_S, section.frame["time_limit_s"].max())
     moments = list(np.geomspace(FLOOR_S, limit, _MOMENTS))
     lines = {
         solver: (moments, gaps_over_time(section, solver, moments)) for solver in section.solvers

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Send, Task, TaskOutcome
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
-from metronome_opt.files.records import FrozenMap, NonNegative, explain
+from metronome_opt.files.records import FrozenDict, FrozenMap, NonNegative, explain
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation.study import Cell, Setting, Study
 
@@ -104,35 +104,20 @@ class SimulationRecord(CaseRecord):
         )
 
 
-def run_simulation(
-    send: Send,
-    *,
-    scenario: Scenario,
-    policy: str,
-    seed: int,
-    conditions: Conditions,
-    bounded: bool,
-) -> None:
+def _run_simulation(send: Send, *, scenario: Scenario, policy: str, **options: Any) -> None:
     """Simulate a scenario and send its tables, or the reason for which it is refused.
 
     The clock starts when everything that happens once per process is over: kernels are loaded by
     simulating two jobs.
-
-    Parameters
-    ----------
-    send
-        Takes the messages of the simulation.
-    scenario, policy, seed, conditions, bounded
-        Arguments of `simulate`.
     """
     from metronome_opt.scenario import read_scenario
     from metronome_opt.simulation import simulate
 
     try:
-        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
+        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=options["conditions"])
         send("ready")
         begin = time.perf_counter()
-        run = simulate(scenario, policy, seed=seed, conditions=conditions, bounded=bounded)
+        run = simulate(scenario, policy, **options)
     except InputError as error:
         send("error", kind="refused", text=str(error))
         return
@@ -171,9 +156,8 @@ def plan(
     *,
     seeds: int | None,
     limits: Limits,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] = FrozenDict(),
     bounded: bool = False,
-    run: Callable[..., None] = run_simulation,
 ) -> list[Case[SimulationRecord]]:
     """Return the simulations of a campaign, without repetition.
 
@@ -193,42 +177,28 @@ def plan(
         Conditions that replace those of the study.
     bounded
         As of `simulate`.
-    run
-        The work of a case, called as `run_simulation`.
-
-    Returns
-    -------
-    list of Case
-        In the order in which they run.
 
     Raises
     ------
     InputError
         If a condition is not known, out of range, or varied by the study.
     """
-    conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
+    conditions = [(cell, _conditions_of(study, cell, overrides)) for cell in cells]
     chance = any(
         under.random or (under.sharing or study.cluster_of(cell).network) == "tcp"
         for cell, under in conditions
     )
     default = study.seeds if chance or not study.is_one_scenario else 1
-    sha256 = checksum(study)
+    known = {"study": study.name, "study_sha256": checksum(study)}
 
     def case(cell: Cell, seed: int, policy: str, under: Conditions) -> Case[SimulationRecord]:
-        fields = {
-            "study": study.name,
-            "study_sha256": sha256,
-            "cell": cell.settings,
-            "seed": seed,
-            "policy": policy,
-            "conditions": under,
-        }
+        options: dict[str, Any] = {"policy": policy, "seed": seed, "conditions": under}
 
         def task() -> Task:
             scenario = _with_whole_paths(study.scenario(cell, seed))
-            more = {"policy": policy, "seed": seed, "conditions": under, "bounded": bounded}
-            return partial(run, scenario=scenario, **more)
+            return partial(_run_simulation, scenario=scenario, bounded=bounded, **options)
 
+        fields = {**known, "cell": cell.settings, **options}
         return Case(SimulationRecord, fields, limits, task, _results)
 
     return [

@@ -29,8 +29,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.journal import read_journal
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.study import Study
-from tests.bench.examples import LIMITS, campaign
-from tests.bench.fake_worker import run_fake
+from tests.bench.examples import LIMITS, campaign, faked
 from tests.bench.simulation_examples import job, simulation, unfinished
 
 STUDY: dict[str, Any] = {
@@ -69,7 +68,7 @@ def cases(
 ) -> list[Case[SimulationRecord]]:
     """Return simulations of the first cell by the fake worker."""
     study = a_study(**changes)
-    return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, run=run_fake)
+    return faked(plan(study, study.cells[:1], policies, seeds=seeds, limits=limits))
 
 
 ENDINGS = {
