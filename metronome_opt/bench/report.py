@@ -65,7 +65,7 @@ _MEASURES: _Columns = {
 def write_report(
     records: Sequence[SolverRecord], folder: str | Path, *, best_known: str | Path | None = None
 ) -> Path:
-    """Write ``report.html`` and ``records.csv``.
+    """Write ``report.html`` and ``records.csv``; return the path of the page.
 
     The same records make the same files. Other files of the folder stay as they are.
 
@@ -78,11 +78,6 @@ def write_report(
     best_known
         A file of format ``metronome-best-known/1``; without it, the best values of the records
         are the best known.
-
-    Returns
-    -------
-    Path
-        That of the page.
 
     Raises
     ------

@@ -55,13 +55,9 @@ class SimulationRecord(CaseRecord):
         Name of the study, and checksum of the parts that determine scenarios.
     cell, policy, conditions
         The case; a cell is its settings by name, in the order of the study.
-    jobs, links
-        The tables of the `SimulationResult`, lists by the names of columns, with None for unknown
+    jobs, links, makespan_s, events, bound
+        As of a `SimulationResult`, tables as lists by the names of columns, with None for unknown
         values; None if it was not done.
-    makespan_s, events
-        Simulated seconds; number of events.
-    bound
-        As of a `SimulationResult`.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]] = ("study_sha256", "cell", "seed", "policy", "conditions")
@@ -78,12 +74,6 @@ class SimulationRecord(CaseRecord):
     makespan_s: Seconds | None
     events: NonNegative | None
     bound: float | None = None
-
-    @classmethod
-    def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return the name of the case with these fields, for people."""
-        cell = [Cell(fields["cell"]).label] if fields["cell"] else []
-        return " ".join([fields["study"], *cell, fields["policy"], f"seed {fields['seed']}"])
 
     @property
     def outcome(self) -> str:
@@ -199,7 +189,9 @@ def plan(
             return partial(_run_simulation, scenario=scenario, bounded=bounded, **options)
 
         fields = {**known, "cell": cell.settings, **options}
-        return Case(SimulationRecord, fields, limits, task, _results)
+        label = [cell.label] if cell.settings else []
+        title = " ".join([study.name, *label, policy, f"seed {seed}"])
+        return Case(title, SimulationRecord, fields, limits, task, _results)
 
     return [
         case(cell, seed, policy, under)
@@ -262,7 +254,7 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
 def check_records(
     records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
 ) -> None:
-    """Refuse records that cannot be reported together with a campaign.
+    """Refuse records of a folder that are of another study, or of other conditions.
 
     Parameters
     ----------
@@ -270,11 +262,6 @@ def check_records(
         Records of the folder of the campaign.
     study, overrides
         The study, and the conditions that replace those of the study.
-
-    Raises
-    ------
-    InputError
-        If records are of another study, or of other conditions.
     """
     sha256 = checksum(study)
     conditions = {cell.settings: _conditions_of(study, cell, overrides) for cell in study.cells}
@@ -296,13 +283,7 @@ def check_records(
 
 
 def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
-    """Refuse scenarios that no policy can simulate: start the first one of each cell.
-
-    Raises
-    ------
-    InputError
-        If it cannot be drawn or started.
-    """
+    """Refuse scenarios that no policy can simulate: start the first one of each cell."""
     from metronome_opt.simulation import simulate
 
     start = Conditions(horizon_s=_START_S)
@@ -311,17 +292,9 @@ def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
 
 
 def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return the cells of a study that have all of some settings.
+    """Return the cells of a study that have all of some settings, values as typed, by name.
 
-    Parameters
-    ----------
-    wanted
-        Values by name as typed: ``0.8``, ``any``, ``true``.
-
-    Raises
-    ------
-    InputError
-        If the study's grid has no such parameter or value.
+    A parameter or a value that is not in the grid of the study is an `InputError`.
     """
     for name, value in wanted.items():
         if name not in study.grid:

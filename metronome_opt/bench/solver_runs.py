@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -94,11 +94,6 @@ class SolverRecord(CaseRecord):
         """The verified contention, None without one."""
         return self.objective if self.kind == "schedule" else None
 
-    @classmethod
-    def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return the name of the case with these fields, for people."""
-        return f"{fields['instance']} {fields['solver']} seed {fields['seed']}"
-
     @property
     def outcome(self) -> str:
         """The outcome in a few words."""
@@ -174,7 +169,8 @@ def _case(
         workers=workers,
     )
     results = partial(_verified, member.instance, solver.name, seed)
-    return Case(SolverRecord, fields, limits, lambda: task, results, solver.packages)
+    title = f"{entry.name} {solver.name} seed {seed}"
+    return Case(title, SolverRecord, fields, limits, lambda: task, results, solver.packages)
 
 
 def _run_solver(

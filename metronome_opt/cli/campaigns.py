@@ -66,9 +66,9 @@ def run_remaining(
             for case, outcome in run_campaign(left, running, file):
                 record: R | None = None
                 if isinstance(outcome, Exception):
-                    text = f"{case}: could not be run ({describe_failure(outcome)})"
+                    text = f"{case.title}: could not be run ({describe_failure(outcome)})"
                 else:
-                    record, text = outcome, f"{case}: {outcome.outcome}"
+                    record, text = outcome, f"{case.title}: {outcome.outcome}"
                 kinds[record.kind if record else LOST] += 1
                 bar.update(task, advance=1, description=escape(text))
                 if not console.is_terminal:

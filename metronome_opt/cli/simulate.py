@@ -157,7 +157,7 @@ def simulate(
         records = sort_records(file.records, study)
         written = [output / FILE, *_write(records, output)]
     if counts is not None and records and all(record.kind == "refused" for record in records):
-        raise InputError(f"{records[0].title}: {records[0].error}")
+        raise InputError(f"{study.name}: {records[0].error}")
     if as_json:
         print_json(
             {

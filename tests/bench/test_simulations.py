@@ -106,7 +106,8 @@ def test_every_ending_is_a_record_of_its_own(
     assert (record.jobs is None) == (record.runtime_s is None) == (name != "simulated")
     assert (words or "") in (record.error or "")
     assert (words or "7 events") in record.outcome
-    assert record.title == f"pair jitter=0.0, drift_ppm=0 {name} seed 0"
+    (case,) = cases(name)
+    assert (case.title, case.key) == (f"pair jitter=0.0, drift_ppm=0 {name} seed 0", record.key)
     assert record.versions["python"]
 
 
