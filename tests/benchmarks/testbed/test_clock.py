@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.testbed import clock
-from tests.benchmarks.testbed.family import wait_until
+from tests.running import wait_until
 
 ROOT = Path(__file__).parents[3]
 SECOND = 10**9
