@@ -63,7 +63,7 @@ class Model:
             Further fields of `metronome_opt.Job`, such as ``weight=4``.
         """
         keys = ("start", "length", "rate")
-        bursts = [each if isinstance(each, Mapping) else _named(keys, each) for each in phases]
+        bursts = [phase if isinstance(phase, Mapping) else _named(keys, phase) for phase in phases]
         flows = links if isinstance(links, Mapping) else dict.fromkeys(links, 1)
         job = {"name": name, "period": period, "phases": bursts, "links": dict(flows), **fields}
         self._jobs.append(job)

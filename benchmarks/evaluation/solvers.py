@@ -16,7 +16,7 @@ def race_figures(name: str, records: Sequence[SolverRecord]) -> Figures:
     section = make_section(measure(records, read_best_known(HOME / "best_known.json")))
     found: Figures = {}
     for suite in dict.fromkeys(record.suite for record in records):
-        part = section.select([p for p in section.problems if p.setting.suite == suite])
+        part = section.select(suite, section.frame["suite"] == suite)
         for solver, row in part.summary.dropna(subset="instances").iterrows():
             key = f"{name}/{suite}/{str(solver).rpartition('/')[2]}"
             found[f"{key}/instances"] = Figure(row["instances"])

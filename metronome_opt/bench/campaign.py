@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -43,11 +43,9 @@ class CaseRecord:
         Seed and limits; memory in 2**20 bytes, None for no limit.
     notes, error
         Notes of the task, or the traceback of a crash; the reason for a missing result.
-    runtime_s
-        Seconds by the task's own clock, without compilation and imports; None if it did not end by
-        itself.
-    wall_s, peak_memory_mb
-        Measured from outside: see `process.TaskOutcome`.
+    runtime_s, wall_s, peak_memory_mb
+        Seconds by the task's own clock, without compilation and imports, None if it did not end by
+        itself; and as measured from outside, see `process.TaskOutcome`.
     started, machine, versions, commit
         Time (UTC), place and code of the run; ``+`` ends the commit of a changed checkout.
     """
@@ -69,25 +67,10 @@ class CaseRecord:
     versions: FrozenMap[str, str]
     commit: str | None
 
-    @classmethod
-    def key_of(cls, fields: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        """Return the identity of the case with these fields."""
-        return tuple(fields[name] for name in cls.IDENTITY)
-
-    @classmethod
-    def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return a readable name of the case with these fields."""
-        raise NotImplementedError
-
     @property
     def key(self) -> tuple[Hashable, ...]:
         """The identity of its case."""
-        return self.key_of(vars(self))
-
-    @property
-    def title(self) -> str:
-        """A readable name of its case."""
-        return self.title_of(vars(self))
+        return tuple(getattr(self, name) for name in self.IDENTITY)
 
     @property
     def succeeded(self) -> bool:
@@ -113,12 +96,10 @@ class Case(Generic[R]):
 
     Attributes
     ----------
-    kind
-        The class of its record.
-    fields
-        The fields of its record that are known before it runs, without its limits.
-    limits
-        Bounds on its time and memory.
+    title
+        Its name for people.
+    kind, fields
+        The class of its record, and the fields of it that are known before, without limits.
     task
         Returns the work of a child process, which must be picklable; raises an `InputError` if
         there is none.
@@ -128,6 +109,7 @@ class Case(Generic[R]):
         Distributions whose versions are recorded.
     """
 
+    title: str
     kind: type[R]
     fields: Mapping[str, Any]
     limits: Limits
@@ -138,15 +120,12 @@ class Case(Generic[R]):
     @property
     def key(self) -> tuple[Hashable, ...]:
         """Its identity, as in its record."""
-        return self.kind.key_of(self._fields)
+        return tuple(self._fields[name] for name in self.kind.IDENTITY)
 
     @property
     def _fields(self) -> dict[str, Any]:
         limits = {"time_limit_s": self.limits.time_s, "memory_limit_mb": self.limits.memory_mb}
         return {**self.fields, **limits}
-
-    def __str__(self) -> str:
-        return self.kind.title_of(self.fields)
 
     def record(self, outcome: TaskOutcome) -> R:
         """Return the record of an outcome."""
@@ -167,45 +146,27 @@ class Case(Generic[R]):
 def remaining_cases(cases: Iterable[Case[R]], records: Iterable[R]) -> list[Case[R]]:
     """Return the cases without a record, and those worth repeating."""
     held = {record.key: record for record in records}
-    return [
-        case
-        for case in cases
-        if case.key not in held or held[case.key].is_worth_repeating(case.limits)
-    ]
+    found = ((case, held.get(case.key)) for case in cases)
+    return [case for case, record in found if not record or record.is_worth_repeating(case.limits)]
 
 
-class _Watcher(Protocol):
-    """Observer of a campaign."""
-
-    def recorded(self, record: Any) -> None:
-        """Take note of a record that is in the file."""
-
-    def lost(self, case: Any, error: Exception) -> None:
-        """Take note of a case that could not be run; it is not in the file."""
-
-
-def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher: _Watcher) -> None:
-    """Run `cases` and append their records to `file`.
+def run_campaign(
+    cases: Iterable[Case[R]], pool: Pool, file: Journal[R]
+) -> Iterator[tuple[Case[R], R | Exception]]:
+    """Run cases, append their records to a file, and yield each case with its record.
 
     The next case starts when a record is verified and written, so that verification disturbs no
     case that runs alone. A case that cannot be run (because a worker of a cluster died, or the
-    input makes no task) is dropped, and the others go on.
+    input makes no task) is yielded with its error, and the others go on.
 
     Parameters
     ----------
     cases
         The cases that have no record yet.
     pool
-        Where they run, as many at once as it is wide.
+        Where they run, as many at once as it is wide; a `MetronomeError` if it is gone.
     file
         The file of records.
-    watcher
-        Takes note of records, and of cases that could not be run.
-
-    Raises
-    ------
-    MetronomeError
-        If the pool is gone, and with it everything that is not recorded.
     """
     waiting = deque(cases)
     running: dict[Future[TaskOutcome], Case[R]] = {}
@@ -215,18 +176,18 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
             try:
                 running[pool.submit(case)] = case
             except InputError as error:
-                watcher.lost(case, error)
+                yield case, error
         pool.check()
         for future in wait(running, _POLL_S, return_when=FIRST_COMPLETED).done:
             case = running.pop(future)
             try:
                 outcome = future.result()
             except Exception as error:
-                watcher.lost(case, error)
+                yield case, error
                 continue
             record = case.record(outcome)
             file.append(record)
-            watcher.recorded(record)
+            yield case, record
 
 
 # ------------------------------------------------------------------ pools
@@ -236,12 +197,10 @@ def run_campaign(cases: Iterable[Case[R]], pool: Pool, file: Journal[R], watcher
 class Pool:
     """An executor of `concurrent.futures`, and the number of tasks that it takes at once.
 
+    Its threads only wait: a task is a process of its own wherever it runs.
+
     Attributes
     ----------
-    executor
-        Its threads only wait: a task is a process of its own wherever it runs.
-    width
-        Number of tasks that run at once.
     stop
         Ends the tasks that run.
     is_gone
@@ -284,21 +243,9 @@ def local_pool(processes: int = 1) -> Iterator[Pool]:
 def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
     """Yield a pool of a running Dask cluster; leaving it kills the tasks that still run there.
 
-    Its workers need this package installed; limits are enforced where a task runs.
-
-    Parameters
-    ----------
-    address
-        Address of the scheduler, ``tcp://HOST:PORT``.
-    processes
-        Number of tasks at once; None for one per thread of the workers.
-
-    Raises
-    ------
-    MissingBackendError
-        If `distributed` is not installed.
-    InputError
-        If no scheduler answers, or it has no workers.
+    Its workers need this package installed; limits are enforced where a task runs. It is as wide as
+    the workers have threads, unless a number of processes is given. An `InputError` if no scheduler
+    answers at ``tcp://HOST:PORT``, or it has no workers.
     """
     try:
         distributed: Any = import_module("distributed")

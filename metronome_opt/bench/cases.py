@@ -8,13 +8,12 @@ memory, threads) is two problems.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ from metronome_opt.bench.statistics import (
 )
 from metronome_opt.bench.suites import UNSPLIT
 from metronome_opt.errors import InputError
-from metronome_opt.files.records import Exact, FrozenMap, Record, parse_record, read_document_as
+from metronome_opt.files.records import Exact, FrozenMap, Record, read_record
 
 SHIFT_S = 1.0
 FLOOR_S = 0.01
@@ -38,46 +37,16 @@ ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", 
 
 _GAPS = ["primal_gap", "certified_gap"]
 _MEASURES = [*_GAPS, "primal_integral", "solved", "penalised_s", "log_time"]
+_PROBLEM = [
+    *("instance", "instance_sha256", "suite", "split"),
+    *("time_limit_s", "memory_limit_mb", "workers"),
+]
 _STATED = [
     *("suite", "split", "instance", "instance_sha256", "solver", "seed"),
     *("time_limit_s", "memory_limit_mb", "workers", "kind", "status", "runtime_s", "build_s"),
     *("wall_s", "peak_memory_mb", "stop", "error", "started", "commit"),
 ]
 _EXACT = ["value", "lower_bound", "best_value", "best_bound"]
-
-
-class SolverSetting(NamedTuple):
-    """Suite, split and limits of a case; only cases of equal settings are compared."""
-
-    suite: str
-    split: str
-    time_limit_s: float
-    memory_limit_mb: int | None
-    workers: int
-
-    def title(self, others: Collection[SolverSetting]) -> str:
-        """Return a title: suite, time limit, and the fields that differ between settings."""
-        title = f"{self.suite}, {self.time_limit_s:g} s"
-        if self.split not in ("test", UNSPLIT):
-            title += f", split {self.split}"
-        if len({other.workers for other in others}) > 1:
-            title += f", {self.workers} threads"
-        if len({other.memory_limit_mb for other in others}) > 1:
-            title += f", {self.memory_limit_mb or 'unlimited'} MB"
-        return title
-
-
-@dataclass(frozen=True)
-class SolverProblem:
-    """An instance at a setting; problems are sorted by name."""
-
-    instance: str
-    sha256: str
-    setting: SolverSetting
-
-    def __lt__(self, other: SolverProblem) -> bool:
-        """Return whether this problem is listed before another."""
-        return (self.instance, str(self.setting)) < (other.instance, str(other.setting))
 
 
 # ------------------------------------------------------------------ best known values
@@ -96,14 +65,68 @@ class _KnownInstance(Record):
 class BestKnownValues(Record):
     """A file of best known values, by the names of the instances."""
 
-    format: Literal["metronome-best-known/1"]
+    format: Literal["metronome-best-known/1"] = "metronome-best-known/1"
     instances: FrozenMap[str, _KnownInstance]
 
 
 def read_best_known(path: str | Path) -> BestKnownValues:
     """Read ``metronome-best-known/1``; errors name the file, the location and the value."""
-    return read_document_as(
-        path, lambda document: parse_record(BestKnownValues, document, "metronome-best-known/1")
+    return read_record(BestKnownValues, path)
+
+
+# ------------------------------------------------------------------ cases
+
+
+def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
+    """Return one row per case, measured against the best known values.
+
+    `value`, `lower_bound` and the best known ones are exact or None. Statements that `verify`
+    refuses do not count, nor do statements of a case whose bound is above the best value. Gaps and
+    the primal integral are shares, times are seconds, `proof_s` is infinite without a proof within
+    the time limit. `problem` is a number, `setting` a title; `bounding` is whether the solver
+    stated a bound in any case.
+
+    Parameters
+    ----------
+    known
+        Best known values; None for the best values of the records.
+
+    Raises
+    ------
+    InputError
+        If a case is there twice: means would count it twice.
+    """
+    seen = set()
+    for record in records:
+        if record.key in seen:
+            raise InputError(
+                f"{record.instance}: {record.solver}, seed {record.seed}, "
+                f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
+            )
+        seen.add(record.key)
+    entries = () if known is None else known.instances.values()
+    valid = [record for record in records if record.kind != "invalid"]
+    values = [(entry.sha256, entry.value) for entry in entries]
+    values += [(record.instance_sha256, record.value) for record in valid]
+    best = _best(min, values)
+    bounds = [(entry.sha256, entry.lower_bound) for entry in entries]
+    bounds += [(record.instance_sha256, record.lower_bound) for record in valid]
+    sound = [(of, bound) for of, bound in bounds if not _above(bound, best.get(of))]
+    references: dict[str, Mapping[str, Any]] = {
+        "best_value": best,
+        "best_bound": _best(max, sound),
+        "jobs": {record.instance_sha256: len(record.offsets) for record in valid if record.offsets},
+    }
+    frame = pd.DataFrame(
+        _row(record, {name: of.get(record.instance_sha256) for name, of in references.items()})
+        for record in records
+    )
+    frame[_EXACT] = frame[_EXACT].astype(object).where(frame[_EXACT].notna(), None)
+    frame = frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
+    return frame.assign(
+        problem=frame.groupby(_PROBLEM, dropna=False).ngroup(),
+        setting=_settings(records),
+        bounding=frame.groupby("solver")["states_bound"].transform("any"),
     )
 
 
@@ -119,65 +142,11 @@ def _best(
     return best
 
 
-# ------------------------------------------------------------------ cases
-
-
-def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = None) -> pd.DataFrame:
-    """Return one row per case, measured against the best known values.
-
-    `value`, `lower_bound` and the best known ones are exact or None. Statements that `verify`
-    refuses do not count, nor do statements of a case whose bound is above the best value. Gaps and
-    the primal integral are shares, times are seconds, `proof_s` is infinite without a proof within
-    the time limit.
-
-    Parameters
-    ----------
-    known
-        Best known values; None for the best values of the records.
-
-    Raises
-    ------
-    InputError
-        If a case is there twice: means would count it twice.
-    """
-    repeated = Counter(record.key for record in records)
-    for record in records:
-        if repeated[record.key] > 1:
-            raise InputError(
-                f"{record.instance}: {record.solver}, seed {record.seed}, "
-                f"{record.time_limit_s:g} s is there twice; report one campaign at a time"
-            )
-    entries = () if known is None else known.instances.values()
-    valid = [record for record in records if record.kind != "invalid"]
-    values = [(entry.sha256, entry.value) for entry in entries]
-    values += [(record.instance_sha256, record.value) for record in valid]
-    best = _best(min, values)
-    bounds = [(entry.sha256, entry.lower_bound) for entry in entries]
-    bounds += [(record.instance_sha256, record.lower_bound) for record in valid]
-    sound = [(of, bound) for of, bound in bounds if not _above(bound, best.get(of))]
-    references: dict[str, Mapping[str, Any]] = {
-        "best_value": best,
-        "best_bound": _best(max, sound),
-        "jobs": {record.instance_sha256: len(record.offsets) for record in valid if record.offsets},
-    }
-    frame = pd.DataFrame(
-        [
-            _row(record, {name: of.get(record.instance_sha256) for name, of in references.items()})
-            for record in records
-        ]
-    )
-    frame[_EXACT] = frame[_EXACT].astype(object).where(frame[_EXACT].notna(), None)
-    return frame.astype({"jobs": "Int64", "memory_limit_mb": "Int64"})
-
-
 def _above(bound: Fraction | None, value: Fraction | None) -> bool:
     return bound is not None and value is not None and bound > value
 
 
 def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
-    setting = SolverSetting(
-        record.suite, record.split, record.time_limit_s, record.memory_limit_mb, record.workers
-    )
     value, best = record.value, references["best_value"]
     kind = "invalid" if _above(record.lower_bound, best) else record.kind
     bound = None if kind == "invalid" else record.lower_bound
@@ -197,11 +166,8 @@ def _row(record: SolverRecord, references: Mapping[str, Any]) -> dict[str, Any]:
         "primal_gap": float(primal_gap(value, best)),
         "certified_gap": float(certified_gap(value, bound)),
         "primal_integral": primal_integral(steps, best, record.time_limit_s),
-        "record": record,
-        "problem": SolverProblem(record.instance, record.instance_sha256, setting),
         "steps": steps,
         "ended": "optimal" if optimal else ended,
-        "optimal": optimal,
         "proof_s": math.inf if solved_s is None else solved_s,
         # A bound of 0 for the value 0 needs no solver.
         "states_bound": bound is not None and not bound == value == 0,
@@ -223,45 +189,33 @@ def _steps(record: SolverRecord) -> Steps:
     return tuple(steps)
 
 
+def _settings(records: Sequence[SolverRecord]) -> list[str]:
+    """Return suite, time limit, and the fields that differ between settings, of each record."""
+    several_threads = len({record.workers for record in records}) > 1
+    several_memories = len({record.memory_limit_mb for record in records}) > 1
+    titles = []
+    for record in records:
+        title = f"{record.suite}, {record.time_limit_s:g} s"
+        if record.split not in ("test", UNSPLIT):
+            title += f", split {record.split}"
+        if several_threads:
+            title += f", {record.workers} threads"
+        if several_memories:
+            title += f", {record.memory_limit_mb or 'unlimited'} MB"
+        titles.append(title)
+    return titles
+
+
 # ------------------------------------------------------------------ sections
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Cases that are reported together.
-
-    Attributes
-    ----------
-    title
-        The heading.
-    frame
-        Rows of `measure`.
-    solvers
-        Names in the order in which they are listed.
-    bounding
-        The solvers that stated a lower bound anywhere in the campaign.
-    """
+    """Cases that are reported together: a title, rows of `measure`, and the solvers in order."""
 
     title: str
     frame: pd.DataFrame
     solvers: tuple[str, ...]
-    bounding: frozenset[str]
-
-    @property
-    def setting(self) -> SolverSetting | None:
-        """The setting of all cases, None if there are several."""
-        settings = {problem.setting for problem in self.problems}
-        return settings.pop() if len(settings) == 1 else None
-
-    @cached_property
-    def problems(self) -> tuple[SolverProblem, ...]:
-        """All problems, in their order."""
-        return tuple(sorted(set(self.frame["problem"])))
-
-    @cached_property
-    def seeds(self) -> pd.DataFrame:
-        """Number of runs of each problem (row) and solver, NaN for none."""
-        return self._by_problem("seed", "count")
 
     @cached_property
     def proof_times(self) -> pd.DataFrame:
@@ -269,7 +223,9 @@ class Section:
 
         The slower of two middle ones, infinite without a proof, NaN where a solver did not run.
         """
-        return self._by_problem("proof_s", lambda times: sorted(times)[len(times) // 2])
+        times = self.frame.groupby(["problem", "solver"])["proof_s"]
+        medians = times.agg(lambda some: sorted(some)[len(some) // 2]).unstack("solver")
+        return medians.reindex(columns=list(self.solvers))
 
     @cached_property
     def summary(self) -> pd.DataFrame:
@@ -277,59 +233,45 @@ class Section:
 
         ``solved``, ``penalised_s`` (PAR2), gaps and ``primal_integral`` are means over problems,
         ``geometric_s`` is the shifted geometric mean of penalised times; gaps that end in
-        ``_worst`` are the largest of all cases. A solver that is not `bounding` has no certified
+        ``_worst`` are the largest of all cases. A solver that never states a bound has no certified
         gap: NaN. ``instances`` and ``cases`` are numbers of them, ``complete`` is whether a solver
         ran on all problems, the `ENDINGS` are numbers of cases.
         """
         frame = self.frame.assign(log_time=np.log(self.frame["penalised_s"] + SHIFT_S))
+        cases = frame.groupby("solver")
         by_problem = frame.groupby(["solver", "problem"])[_MEASURES].mean().groupby("solver")
-        table = by_problem.mean()
-        table = table.join(frame.groupby("solver")[_GAPS].max().add_suffix("_worst"))
+        table = by_problem.mean().join(cases[_GAPS].max().add_suffix("_worst"))
         # Rounding may lead just below 0.
         table["geometric_s"] = (np.exp(table.pop("log_time")) - SHIFT_S).clip(lower=0)
         table["instances"] = by_problem.size()
-        table["cases"] = frame.groupby("solver").size()
-        table["complete"] = table["instances"] == len(self.problems)
+        table["cases"] = cases.size()
+        table["complete"] = table["instances"] == frame["problem"].nunique()
         ended = pd.crosstab(frame["solver"], frame["ended"])
         table = table.join(ended.reindex(columns=ENDINGS, fill_value=0))
-        unbounded = ~table.index.isin(list(self.bounding))
-        table.loc[unbounded, ["certified_gap", "certified_gap_worst"]] = np.nan
+        table.loc[~cases["bounding"].any(), ["certified_gap", "certified_gap_worst"]] = np.nan
         return table.reindex(list(self.solvers))
 
-    def select(self, problems: Iterable[SolverProblem]) -> Section:
-        """Return the section of these problems and the solvers that ran on them."""
-        frame = self.frame[self.frame["problem"].isin(list(problems))]
+    def select(self, title: str, rows: pd.Series[bool]) -> Section:
+        """Return the section of some rows and the solvers in them, under another title."""
+        frame = self.frame[rows]
         ran = set(frame["solver"])
-        return replace(
-            self, frame=frame, solvers=tuple(name for name in self.solvers if name in ran)
-        )
-
-    def _by_problem(self, column: str, how: Any) -> pd.DataFrame:
-        grouped = self.frame.groupby(["problem", "solver"])[column].agg(how)
-        table: pd.DataFrame = grouped.unstack("solver")
-        return table.reindex(columns=list(self.solvers))
+        return Section(title, frame, tuple(name for name in self.solvers if name in ran))
 
 
-def split_sections(frame: pd.DataFrame) -> tuple[Section, ...]:
+def make_section(frame: pd.DataFrame) -> Section:
+    """Return one section of all cases."""
+    return Section("all", frame, tuple(frame["solver"].unique()))
+
+
+def split_sections(frame: pd.DataFrame) -> list[Section]:
     """Return one section for each setting, then one for all settings of each split.
 
     The second kind is dropped where a split has one setting only.
     """
     whole = make_section(frame)
-    settings = list(dict.fromkeys(problem.setting for problem in frame["problem"]))
-    parts = [(setting.title(settings), [setting]) for setting in settings]
-    for split in dict.fromkeys(setting.split for setting in settings):
-        of_split = [setting for setting in settings if setting.split == split]
-        if len(of_split) > 1:
-            parts.append(("all suites" if split == "test" else f"all, split {split}", of_split))
-    return tuple(
-        replace(whole.select(p for p in whole.problems if p.setting in chosen), title=title)
-        for title, chosen in parts
-    )
-
-
-def make_section(frame: pd.DataFrame) -> Section:
-    """Return one section of all cases."""
-    solvers = tuple(dict.fromkeys(frame["solver"]))
-    bounding = frozenset(frame.loc[frame["states_bound"], "solver"])
-    return Section("all", frame, solvers, bounding)
+    parts = [whole.select(title, frame["setting"] == title) for title in frame["setting"].unique()]
+    for split, rows in frame.groupby("split", sort=False):
+        if rows["setting"].nunique() > 1:
+            title = "all suites" if split == "test" else f"all, split {split}"
+            parts.append(whole.select(title, frame["split"] == split))
+    return parts

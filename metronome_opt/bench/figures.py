@@ -75,7 +75,7 @@ def distribution(values: Iterable[float]) -> Curve:
     return ordered[reached], shares[reached]
 
 
-def gaps_over_time(section: Section, solver: str, moments: Iterable[float]) -> list[float]:
+def _gaps_over_time(section: Section, solver: str, moments: Iterable[float]) -> list[float]:
     """Return the mean primal gap of the incumbents that a solver has at some moments."""
     runs = section.frame[section.frame["solver"] == solver]
     curves = []
@@ -109,10 +109,10 @@ def plot_profile(section: Section, ax: Axes | None = None) -> Axes:
 
 def plot_gaps(section: Section, ax: Axes | None = None) -> Axes:
     """Draw the mean primal gap over time."""
-    limit = max(2 * FLOOR_S, *(problem.setting.time_limit_s for problem in section.problems))
+    limit = max(2 * FLOOR_S, section.frame["time_limit_s"].max())
     moments = list(np.geomspace(FLOOR_S, limit, _MOMENTS))
     lines = {
-        solver: (moments, gaps_over_time(section, solver, moments)) for solver in section.solvers
+        solver: (moments, _gaps_over_time(section, solver, moments)) for solver in section.solvers
     }
     ax = _draw(section, lines, f"Primal gap over time, {section.title}", ax)
     ax.set(xlabel="seconds", ylabel="mean primal gap")

@@ -33,19 +33,14 @@ from metronome_opt.files.documents import make_folder, write_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_OBJECTS = [
-    *("record", "problem", "steps", "ended", "optimal", "proof_s", "states_bound"),
-    "best_bound",
-]
+_OBJECTS = ["problem", "setting", "bounding", "steps", "ended", "proof_s", "states_bound"]
 
 
 def percent(share: float | None) -> str:
     """Return a share in percent, with two digits after the point."""
     if share is None or not math.isfinite(share):
         return MISSING
-    if 0 < share < 0.00005:
-        return "<0.01 %"
-    return f"{100 * share:.2f} %"
+    return "<0.01 %" if 0 < share < 0.00005 else f"{100 * share:.2f} %"
 
 
 def count(value: float) -> str:
@@ -70,7 +65,7 @@ _MEASURES: _Columns = {
 def write_report(
     records: Sequence[SolverRecord], folder: str | Path, *, best_known: str | Path | None = None
 ) -> Path:
-    """Write ``report.html`` and ``records.csv``.
+    """Write ``report.html`` and ``records.csv``; return the path of the page.
 
     The same records make the same files. Other files of the folder stay as they are.
 
@@ -83,11 +78,6 @@ def write_report(
     best_known
         A file of format ``metronome-best-known/1``; without it, the best values of the records
         are the best known.
-
-    Returns
-    -------
-    Path
-        That of the page.
 
     Raises
     ------
@@ -122,7 +112,7 @@ def write_report(
         what_ran=what_ran(records),
         sections=[_section(section) for section in split_sections(frame)],
         floor=FLOOR_S,
-        machines=frame["record"].map(lambda record: str(record.machine)).nunique(),
+        machines=len({str(record.machine) for record in records}),
         known=known is not None,
         instances=len(instances),
         unproved=int((~proved).sum()),
@@ -178,7 +168,8 @@ def _to_csv(frame: pd.DataFrame) -> str:
     """Return the rows of `measure` as text, one line per case; unknown values are empty."""
     known = frame["value"].notna() & frame["lower_bound"].notna()
     frame = frame.assign(certified_gap=frame["certified_gap"].where(known))
-    return str(frame.drop(columns=_OBJECTS).to_csv(index=False, lineterminator="\n"))
+    shown = frame.drop(columns=[*_OBJECTS, "best_bound"])
+    return str(shown.to_csv(index=False, lineterminator="\n"))
 
 
 # ------------------------------------------------------------------ sections

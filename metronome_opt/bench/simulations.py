@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Send, Task, TaskOutcome
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError, quote
-from metronome_opt.files.records import FrozenMap, NonNegative, explain
+from metronome_opt.files.records import FrozenDict, FrozenMap, NonNegative, explain
 from metronome_opt.scenario import Scenario
 from metronome_opt.simulation.study import Cell, Setting, Study
 
@@ -55,13 +55,9 @@ class SimulationRecord(CaseRecord):
         Name of the study, and checksum of the parts that determine scenarios.
     cell, policy, conditions
         The case; a cell is its settings by name, in the order of the study.
-    jobs, links
-        The tables of the `SimulationResult`, lists by the names of columns, with None for unknown
+    jobs, links, makespan_s, events, bound
+        As of a `SimulationResult`, tables as lists by the names of columns, with None for unknown
         values; None if it was not done.
-    makespan_s, events
-        Simulated seconds; number of events.
-    bound
-        As of a `SimulationResult`.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]] = ("study_sha256", "cell", "seed", "policy", "conditions")
@@ -78,12 +74,6 @@ class SimulationRecord(CaseRecord):
     makespan_s: Seconds | None
     events: NonNegative | None
     bound: float | None = None
-
-    @classmethod
-    def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return the name of the case with these fields, for people."""
-        cell = [Cell(fields["cell"]).label] if fields["cell"] else []
-        return " ".join([fields["study"], *cell, fields["policy"], f"seed {fields['seed']}"])
 
     @property
     def outcome(self) -> str:
@@ -104,35 +94,20 @@ class SimulationRecord(CaseRecord):
         )
 
 
-def run_simulation(
-    send: Send,
-    *,
-    scenario: Scenario,
-    policy: str,
-    seed: int,
-    conditions: Conditions,
-    bounded: bool,
-) -> None:
+def _run_simulation(send: Send, *, scenario: Scenario, policy: str, **options: Any) -> None:
     """Simulate a scenario and send its tables, or the reason for which it is refused.
 
     The clock starts when everything that happens once per process is over: kernels are loaded by
     simulating two jobs.
-
-    Parameters
-    ----------
-    send
-        Takes the messages of the simulation.
-    scenario, policy, seed, conditions, bounded
-        Arguments of `simulate`.
     """
     from metronome_opt.scenario import read_scenario
     from metronome_opt.simulation import simulate
 
     try:
-        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
+        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=options["conditions"])
         send("ready")
         begin = time.perf_counter()
-        run = simulate(scenario, policy, seed=seed, conditions=conditions, bounded=bounded)
+        run = simulate(scenario, policy, **options)
     except InputError as error:
         send("error", kind="refused", text=str(error))
         return
@@ -171,9 +146,8 @@ def plan(
     *,
     seeds: int | None,
     limits: Limits,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] = FrozenDict(),
     bounded: bool = False,
-    run: Callable[..., None] = run_simulation,
 ) -> list[Case[SimulationRecord]]:
     """Return the simulations of a campaign, without repetition.
 
@@ -193,43 +167,31 @@ def plan(
         Conditions that replace those of the study.
     bounded
         As of `simulate`.
-    run
-        The work of a case, called as `run_simulation`.
-
-    Returns
-    -------
-    list of Case
-        In the order in which they run.
 
     Raises
     ------
     InputError
         If a condition is not known, out of range, or varied by the study.
     """
-    conditions = [(cell, _conditions_of(study, cell, overrides or {})) for cell in cells]
+    conditions = [(cell, _conditions_of(study, cell, overrides)) for cell in cells]
     chance = any(
         under.random or (under.sharing or study.cluster_of(cell).network) == "tcp"
         for cell, under in conditions
     )
     default = study.seeds if chance or not study.is_one_scenario else 1
-    sha256 = checksum(study)
+    known = {"study": study.name, "study_sha256": checksum(study)}
 
     def case(cell: Cell, seed: int, policy: str, under: Conditions) -> Case[SimulationRecord]:
-        fields = {
-            "study": study.name,
-            "study_sha256": sha256,
-            "cell": cell.settings,
-            "seed": seed,
-            "policy": policy,
-            "conditions": under,
-        }
+        options: dict[str, Any] = {"policy": policy, "seed": seed, "conditions": under}
 
         def task() -> Task:
             scenario = _with_whole_paths(study.scenario(cell, seed))
-            more = {"policy": policy, "seed": seed, "conditions": under, "bounded": bounded}
-            return partial(run, scenario=scenario, **more)
+            return partial(_run_simulation, scenario=scenario, bounded=bounded, **options)
 
-        return Case(SimulationRecord, fields, limits, task, _results)
+        fields = {**known, "cell": cell.settings, **options}
+        label = [cell.label] if cell.settings else []
+        title = " ".join([study.name, *label, policy, f"seed {seed}"])
+        return Case(title, SimulationRecord, fields, limits, task, _results)
 
     return [
         case(cell, seed, policy, under)
@@ -292,7 +254,7 @@ def _conditions_of(study: Study, cell: Cell, overrides: Mapping[str, Any]) -> Co
 def check_records(
     records: Iterable[SimulationRecord], study: Study, overrides: Mapping[str, Any]
 ) -> None:
-    """Refuse records that cannot be reported together with a campaign.
+    """Refuse records of a folder that are of another study, or of other conditions.
 
     Parameters
     ----------
@@ -300,11 +262,6 @@ def check_records(
         Records of the folder of the campaign.
     study, overrides
         The study, and the conditions that replace those of the study.
-
-    Raises
-    ------
-    InputError
-        If records are of another study, or of other conditions.
     """
     sha256 = checksum(study)
     conditions = {cell.settings: _conditions_of(study, cell, overrides) for cell in study.cells}
@@ -326,13 +283,7 @@ def check_records(
 
 
 def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
-    """Refuse scenarios that no policy can simulate: start the first one of each cell.
-
-    Raises
-    ------
-    InputError
-        If it cannot be drawn or started.
-    """
+    """Refuse scenarios that no policy can simulate: start the first one of each cell."""
     from metronome_opt.simulation import simulate
 
     start = Conditions(horizon_s=_START_S)
@@ -341,17 +292,9 @@ def check_scenarios(study: Study, cells: Iterable[Cell]) -> None:
 
 
 def choose_cells(study: Study, wanted: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Return the cells of a study that have all of some settings.
+    """Return the cells of a study that have all of some settings, values as typed, by name.
 
-    Parameters
-    ----------
-    wanted
-        Values by name as typed: ``0.8``, ``any``, ``true``.
-
-    Raises
-    ------
-    InputError
-        If the study's grid has no such parameter or value.
+    A parameter or a value that is not in the grid of the study is an `InputError`.
     """
     for name, value in wanted.items():
         if name not in study.grid:

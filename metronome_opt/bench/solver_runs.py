@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -94,11 +94,6 @@ class SolverRecord(CaseRecord):
         """The verified contention, None without one."""
         return self.objective if self.kind == "schedule" else None
 
-    @classmethod
-    def title_of(cls, fields: Mapping[str, Any]) -> str:
-        """Return the name of the case with these fields, for people."""
-        return f"{fields['instance']} {fields['solver']} seed {fields['seed']}"
-
     @property
     def outcome(self) -> str:
         """The outcome in a few words."""
@@ -123,7 +118,6 @@ def plan(
     seeds: int,
     limits: Callable[[Member], Limits],
     workers: int,
-    run: Callable[..., None] | None = None,
 ) -> list[Case[SolverRecord]]:
     """Return the cases of a campaign of solvers, without repetition.
 
@@ -140,16 +134,9 @@ def plan(
         Returns the limits of the cases of an instance.
     workers
         Threads of a case.
-    run
-        The work of a case, called as `run_solver`, which it is if None.
-
-    Returns
-    -------
-    list of Case
-        In the order in which they run.
     """
     cases = (
-        _case(member, solver, seed, limits(member), workers, run or run_solver)
+        _case(member, solver, seed, limits(member), workers)
         for member in members
         for seed in range(seeds)
         for solver in solvers
@@ -159,12 +146,7 @@ def plan(
 
 
 def _case(
-    member: Member,
-    solver: Solver,
-    seed: int,
-    limits: Limits,
-    workers: int,
-    run: Callable[..., None],
+    member: Member, solver: Solver, seed: int, limits: Limits, workers: int
 ) -> Case[SolverRecord]:
     entry, where = member.entry, solver.where
     fields = {
@@ -179,18 +161,19 @@ def _case(
         "workers": workers,
     }
     task = partial(
-        run,
+        _run_solver,
         instance=member.instance,
         solver=where if isinstance(where, str) and ".py:" in where else solver.name,
         seed=seed,
         time_limit_s=limits.time_s,
         workers=workers,
     )
-    results = partial(_verified, member, solver.name, seed)
-    return Case(SolverRecord, fields, limits, lambda: task, results, solver.packages)
+    results = partial(_verified, member.instance, solver.name, seed)
+    title = f"{entry.name} {solver.name} seed {seed}"
+    return Case(title, SolverRecord, fields, limits, lambda: task, results, solver.packages)
 
 
-def run_solver(
+def _run_solver(
     send: Send, *, instance: Instance, solver: str, seed: int, time_limit_s: float, workers: int
 ) -> None:
     """Minimise the contention of an instance, and send every incumbent and bound.
@@ -199,23 +182,14 @@ def run_solver(
     are loaded by solving two jobs. What a solver does in every run, such as starting HiGHS as a
     program, counts. The solver is called with a `SolverRun` as `solve` does it, but a schedule is
     only what the solver itself offered, never the unshifted one that `solve` falls back to.
-
-    Parameters
-    ----------
-    send
-        Takes the messages of the run.
-    instance, solver, seed, time_limit_s, workers
-        As in the record; a solver of the user is called ``file.py:function``.
-
-    Raises
-    ------
-    SolverError
-        If the solver failed without a schedule.
     """
+    from metronome_opt.api import solve
+    from metronome_opt.solvers.arguments import warm_up_instance
     from metronome_opt.solvers.run import SolverRun
 
     function = find_solver(solver).load()
-    _warm_up(solver, workers)
+    with suppress(Exception):  # a failure is repeated later
+        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=workers)
     last: Fraction | None = None
 
     def on_event(event: ProgressEvent, /) -> None:
@@ -253,16 +227,7 @@ def run_solver(
     )
 
 
-def _warm_up(solver: str, workers: int) -> None:
-    """Solve a few jobs with `solver`; a failure here is repeated later."""
-    from metronome_opt.api import solve
-    from metronome_opt.solvers.arguments import warm_up_instance
-
-    with suppress(Exception):
-        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=workers)
-
-
-def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
+def _verified(instance: Instance, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
     """Return the results of an outcome; statements of the solver are verified."""
     end = outcome.first("end")
     steps = [message for message in outcome.messages if message["event"] == "progress"]
@@ -274,7 +239,7 @@ def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> d
         last = steps[-1] if steps else {}
         claim = {
             "format": SCHEDULE_FORMAT,
-            "instance": member.instance.name,
+            "instance": instance.name,
             "offsets": offsets if kind == "schedule" else {},
             "stretch": {},
             "status": status,
@@ -286,7 +251,7 @@ def _verified(member: Member, solver: str, seed: int, outcome: TaskOutcome) -> d
         }
         try:
             stated = Schedule.from_dict(claim)
-            faults = tuple(str(fault) for fault in verify_schedule(member.instance, stated))
+            faults = tuple(map(str, verify_schedule(instance, stated)))
         except InputError as refusal:
             faults = (str(refusal),)
     return {

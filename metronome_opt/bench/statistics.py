@@ -132,8 +132,4 @@ def three_digits(value: float | None) -> str:
     """Return a number with three digits, more if it has more before the point."""
     if value is None or not math.isfinite(value):
         return MISSING
-    if not value:
-        return "0"
-    # Rounding first, so that 9.999 has as many digits as 10.0.
-    digits = 2 - math.floor(math.log10(abs(float(f"{value:.2e}"))))
-    return f"{value:,.{max(0, digits)}f}"
+    return f"{value:#,.3g}" if value and abs(value) < 99.95 else f"{value:,.0f}"

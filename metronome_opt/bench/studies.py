@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -41,17 +40,6 @@ _JOBS = [
 _LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 
 
-# Intervals of few seeds depend on the last digit: means are those of numpy, not of pandas.
-def _mean(values: pd.Series[float]) -> float:
-    known = values.dropna().to_numpy()
-    return float(np.mean(known)) if len(known) else np.nan
-
-
-def _p99(values: pd.Series[float]) -> float:
-    known = values.dropna().to_numpy()
-    return float(np.percentile(known, 99)) if len(known) else np.nan
-
-
 # ------------------------------------------------------------------ measures of a run
 
 
@@ -61,20 +49,24 @@ MEASURES = (
 )
 """Measures of a run by name; completion is from arrival to end."""
 
-
-class SummaryColumn(NamedTuple):
-    """A measure in a summary: its heading, with the unit, and how its values are written."""
-
-    heading: str
-    formatted: Callable[[float], str]
-
-
-SUMMARY: Mapping[str, SummaryColumn] = {
-    "completion_mean_s": SummaryColumn("mean completion (s)", three_digits),
-    "completion_p99_s": SummaryColumn("p99 completion (s)", three_digits),
-    "slowdown_mean": SummaryColumn("slowdown, mean over jobs", "{:.3f}".format),
-    "utilisation_used": SummaryColumn("utilisation, links in use", "{:.1%}".format),
+SUMMARY: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "completion_mean_s": ("mean completion (s)", three_digits),
+    "completion_p99_s": ("p99 completion (s)", three_digits),
+    "slowdown_mean": ("slowdown, mean over jobs", "{:.3f}".format),
+    "utilisation_used": ("utilisation, links in use", "{:.1%}".format),
 }
+"""Measures of a summary: headings, with the unit, and how values are written."""
+
+
+# Intervals of few seeds depend on the last digit: means are those of numpy, not of pandas.
+def _mean(values: pd.Series[float]) -> float:
+    known = values.dropna().to_numpy()
+    return float(np.mean(known)) if len(known) else np.nan
+
+
+def _p99(values: pd.Series[float]) -> float:
+    known = values.dropna().to_numpy()
+    return float(np.percentile(known, 99)) if len(known) else np.nan
 
 
 # ------------------------------------------------------------------ parts
@@ -124,12 +116,17 @@ class StudyPart:
         return self._interval(self.runs_of(policy)[measure].droplevel("policy"), policy)
 
     def mean_ratio(self, policy: str, against: str, measure: str) -> Interval | None:
-        """Return the mean of the ratios of a measure in pairs of runs of one scenario."""
-        if not {policy, against} <= set(self.runs.index.get_level_values("policy")):
+        """Return the mean of the ratios of a measure in pairs of runs of one scenario.
+
+        The ratio of 0 to 0 is 1; one is infinite where a number of the two is not known.
+        """
+        if not {policy, against} <= set(self._done):
             return None
-        runs = self._by_policy[measure]
-        known = runs[policy].notna() & runs[against].notna()
-        return self._interval(_ratio(runs[policy][known], runs[against][known]), policy, against)
+        pairs = self._by_policy[measure][[policy, against]].dropna()
+        top, bottom = pairs[policy], pairs[against]
+        known = np.isfinite(pairs).all(axis=1)
+        ratios = (top / bottom).where(known, np.inf).mask(known & (top == bottom), 1.0)
+        return self._interval(ratios, policy, against)
 
     @cached_property
     def _by_policy(self) -> pd.DataFrame:
@@ -137,25 +134,17 @@ class StudyPart:
         return pd.DataFrame(self.runs.unstack("policy"))
 
     @cached_property
-    def _done(self) -> frozenset[tuple[str, int, str]]:
-        """Cell, seed and policy of each run."""
-        return frozenset(self.runs.index)
+    def _done(self) -> pd.DataFrame:
+        """Numbers of runs by seed, a column for each policy."""
+        return pd.DataFrame(self.runs.groupby(level=["seed", "policy"]).size().unstack("policy"))
 
     def _interval(self, values: pd.Series[float], *policies: str) -> Interval | None:
         """Return the mean of values by cell and seed over the seeds at which policies ran."""
-        known: dict[int, list[float]] = {}
-        values = values.dropna()
-        for seed, value in zip(values.index.get_level_values("seed"), values, strict=True):
-            known.setdefault(seed, []).append(value)
-        by_seed = [
-            fmean(known[seed])
-            for seed in self.seeds
-            if seed in known
-            and all(
-                (cell, seed, policy) in self._done for cell in self.cells for policy in policies
-            )
-        ]
-        return mean_interval(by_seed) if by_seed and all(map(isfinite, by_seed)) else None
+        runs = self._done.reindex(columns=list(policies))
+        whole = runs.index[(runs == len(self.cells)).all(axis=1)]
+        by_seed = values.dropna().groupby(level="seed").agg(fmean)
+        known = by_seed[by_seed.index.isin(whole)].tolist()
+        return mean_interval(known) if known and np.isfinite(known).all() else None
 
 
 def split_study(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
@@ -174,26 +163,16 @@ def split_study(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
     jobs = jobs.replace([np.inf, -np.inf], np.nan).sort_values("job", kind="stable")
     runs = _measure_runs(done, jobs, _index_tables(done, "links", _LINKS))
     cells = tuple(dict.fromkeys(map(cell_label, records)))
-    wanted: list[tuple[str, tuple[str, ...]]] = [(cell, (cell,)) for cell in cells]
-    if len(cells) > 1:
-        wanted.insert(0, (ALL_CELLS, cells))
+    wanted = {ALL_CELLS: cells} if len(cells) > 1 else {}
+    wanted |= {cell: (cell,) for cell in cells}
     parts = []
-    for title, chosen in wanted:
+    for title, chosen in wanted.items():
         mine = [record for record in records if cell_label(record) in chosen]
         policies = sort_policies({record.policy for record in mine})
         seeds = tuple(sorted({record.seed for record in mine}))
         part = StudyPart(title, cells, seeds, policies, runs, jobs)
         parts.append(replace(part.select(chosen), title=title))
     return tuple(parts)
-
-
-def _ratio(one: pd.Series[float], other: pd.Series[float]) -> pd.Series[float]:
-    """Return ratios of known numbers, 1 of 0 to 0; infinite where one is not known."""
-    top, bottom = one.to_numpy(), other.to_numpy()
-    ratios = np.full(len(one), np.inf)
-    np.divide(top, bottom, out=ratios, where=np.isfinite(top) & np.isfinite(bottom) & (bottom != 0))
-    ratios[np.isfinite(top) & (top == bottom)] = 1.0
-    return pd.Series(ratios, one.index)
 
 
 # ------------------------------------------------------------------ frames
@@ -220,9 +199,6 @@ def _check(records: Sequence[SimulationRecord]) -> None:
             f"records: {policy} with seed {seed} in {quote(cell)} is there {count} times; "
             "report the records of one campaign"
         )
-    for record in filter(lambda record: record.succeeded, records):
-        if record.jobs is None or record.links is None or record.makespan_s is None:
-            raise InputError(f"records: {record.title} is done and has no results")
 
 
 def _index_tables(
@@ -243,16 +219,14 @@ def _combine_tables(records: Sequence[SimulationRecord], part: _Table) -> pd.Dat
     frames = []
     for record in records:
         columns: Mapping[str, Sequence[Value]] = getattr(record, part) or {}
-        table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
         run: dict[str, Value] = {"study": record.study, "cell": cell_label(record)}
         run |= {
             f"cell_{name}" if name in {*columns, "study", "policy", "seed"} else name: value
             for name, value in record.cell.items()
         }
         run |= {"policy": record.policy, "seed": record.seed}
-        for position, (name, value) in enumerate(run.items()):
-            table.insert(position, name, value)
-        frames.append(table)
+        table = pd.DataFrame({name: list(column) for name, column in columns.items()}, dtype=object)
+        frames.append(table.assign(**run)[[*run, *columns]])
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_RUN)
 
 
@@ -289,14 +263,10 @@ def _measure_runs(
 
     links = links.assign(could=links["capacity_mbps"] * links["used_s"])
     of_links = links.groupby(level=_RUN)[[*_LINKS, "could"]].sum(min_count=1).reindex(index)
-    carried = 1000 * of_links["carried_gbit"]
-    runs["utilisation_used"] = _share(carried, of_links["could"])
-    runs["utilisation"] = _share(carried, of_links["capacity_mbps"] * simulated)
+    possible = of_links["capacity_mbps"] * simulated
+    for measure, most in (("utilisation_used", of_links["could"]), ("utilisation", possible)):
+        runs[measure] = 1000 * of_links["carried_gbit"] / most.where(most != 0)
     return runs
-
-
-def _share(part: pd.Series[float], whole: pd.Series[float]) -> pd.Series[float]:
-    return part / whole.where(whole != 0)
 
 
 # ------------------------------------------------------------------ results
@@ -326,26 +296,20 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
 
 
 def _estimates(part: StudyPart) -> Iterator[dict[str, Any]]:
-    for policy, measure in product(part.policies, MEASURES):
-        yield _estimate(part, part.mean(policy, measure), policy, measure)
     baselines = [policy for policy in _BASELINES if policy in part.policies]
-    for against, policy, measure in product(baselines, part.policies, MEASURES):
+    for against, policy, measure in product(["", *baselines], part.policies, MEASURES):
         if policy != against:
-            ratio = part.mean_ratio(policy, against, measure)
-            yield _estimate(part, ratio, policy, measure, against)
-
-
-def _estimate(
-    part: StudyPart, interval: Interval | None, policy: str, measure: str, against: str = ""
-) -> dict[str, Any]:
-    return {
-        "part": part.title,
-        "policy": policy,
-        "against": against,
-        "measure": measure,
-        **{end: getattr(interval, end, None) for end in ("mean", "low", "high")},
-        "seeds": 0 if interval is None else interval.count,
-    }
+            interval = (
+                part.mean_ratio(policy, against, measure) if against else part.mean(policy, measure)
+            )
+            yield {
+                "part": part.title,
+                "policy": policy,
+                "against": against,
+                "measure": measure,
+                **{end: getattr(interval, end, None) for end in ("mean", "low", "high")},
+                "seeds": 0 if interval is None else interval.count,
+            }
 
 
 def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:

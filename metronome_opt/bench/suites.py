@@ -15,28 +15,18 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from metronome_opt.errors import InputError, error_context, quote
-from metronome_opt.files.documents import read_document
-from metronome_opt.files.records import (
-    Name,
-    NonNegative,
-    Record,
-    dump_document,
-    parse_record,
-    read_document_as,
-)
+from metronome_opt.files.documents import find_documents, read_document
+from metronome_opt.files.records import Name, NonNegative, Record, dump_document, read_record
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, read_source
 from metronome_opt.simulation.study import shipped_folder
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
-SUITE_FORMAT: Final = "metronome-suite/1"
 INDEX = "index.json"
 
 UNSPLIT: Final = "none"
 Split = Literal["tune", "test", "none"]
-
-_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 class Entry(Record):
@@ -58,7 +48,7 @@ class Entry(Record):
 
 
 class _Index(Record):
-    """The index of a suite, a document of format ``metronome-suite/1``.
+    """The index of a suite.
 
     Parameters
     ----------
@@ -73,7 +63,7 @@ class _Index(Record):
         the suite is not split.
     """
 
-    format: Literal["metronome-suite/1"]
+    format: Literal["metronome-suite/1"] = "metronome-suite/1"
     family: Name
     about: str
     time_limit_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -155,27 +145,22 @@ def read_suite(folder: str | Path) -> Suite:
     Errors name the file, the place and the value.
     """
     folder = Path(folder)
-    if not (folder / INDEX).exists():
-        return _suite_of_files(folder)
-    index = read_document_as(
-        folder / INDEX, lambda document: parse_record(_Index, document, SUITE_FORMAT)
-    )
-    return Suite(folder, index)
+    path = folder / INDEX
+    return Suite(folder, read_record(_Index, path) if path.exists() else _index_of_files(folder))
 
 
-def _suite_of_files(folder: Path) -> Suite:
-    """Return a suite of the instances and scenarios in a folder; other documents are ignored.
+def _index_of_files(folder: Path) -> _Index:
+    """Return an index of the instances and scenarios in a folder; other documents are ignored.
 
     An instance is called like its file, with the suffix where two files differ only by it.
     """
-    try:
-        files = [path for path in sorted(folder.iterdir()) if _is_problem(path)]
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({error.strerror})") from None
+    formats = INSTANCE_FORMAT, SCENARIO_FORMAT
+    found = find_documents(folder, *formats)
+    files = [path for path in found if read_document(path).get("format") in formats]
     if not files:
         raise InputError(
-            f"{folder}: has neither {INDEX} nor a file {', '.join(_SUFFIXES)} of format "
-            f"{INSTANCE_FORMAT} or {SCENARIO_FORMAT}; name a folder of instances or scenarios"
+            f"{folder}: has neither {INDEX} nor a JSON or YAML file of format "
+            f"{' or '.join(formats)}; name a folder of instances or scenarios"
         )
     stems = Counter(path.stem for path in files)
     unknown: Any = {"generator": None, "version": None, "parameters": {}, "seed": None}
@@ -189,44 +174,21 @@ def _suite_of_files(folder: Path) -> Suite:
         )
         for path in files
     )
-    index = _Index(
-        format=SUITE_FORMAT,
+    return _Index(
         family=folder.resolve().name,
         about=f"files of {folder}",
         time_limit_s=DEFAULT_TIME_LIMIT,
         instances=entries,
     )
-    return Suite(folder, index)
-
-
-def _is_problem(path: Path) -> bool:
-    if path.suffix not in _SUFFIXES or path.is_dir():
-        return False
-    return read_document(path).get("format") in (INSTANCE_FORMAT, SCENARIO_FORMAT)
 
 
 def find_suites(wanted: str) -> list[Suite]:
-    """Return the suites that a user names.
+    """Return suites by name, or by folder, separated by commas; ``all`` are those of the package.
 
-    Parameters
-    ----------
-    wanted
-        Names of suites that come with the package, or folders, separated by commas; or ``all``.
-
-    Returns
-    -------
-    list of Suite
-        In the order of their names in `wanted`, without repetition.
-
-    Raises
-    ------
-    InputError
-        If there is no suite or folder of a name; the text lists the suites.
+    In this order, without repetition. An unknown name is an `InputError` that lists the suites.
     """
-    shipped = {
-        index.parent.name: index.parent
-        for index in sorted(shipped_folder("suites").glob(f"*/{INDEX}"))
-    }
+    indices = sorted(shipped_folder("suites").glob(f"*/{INDEX}"))
+    shipped = {index.parent.name: index.parent for index in indices}
     chosen: list[Path] = []
     for name in filter(None, map(str.strip, wanted.split(","))):
         if name == "all":

@@ -94,7 +94,7 @@ def run(
     from metronome_opt.bench.campaign import dask_pool, local_pool
     from metronome_opt.bench.process import Limits
     from metronome_opt.bench.solver_runs import SolverRecord, plan
-    from metronome_opt.cli.campaigns import run_remaining
+    from metronome_opt.cli.campaigns import LOST, run_remaining
     from metronome_opt.files.journal import Journal
 
     chosen = [find_solver(name) for name in _names(solvers)]
@@ -110,20 +110,20 @@ def run(
     cases = plan(members, chosen, seeds=replications, limits=limits, workers=threads)
     with Journal(output, SolverRecord, resume=resume) as file:
         pool = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
-        watcher = run_remaining(cases, file, pool, output)
-    if watcher is None:
+        counts = run_remaining(cases, file, pool, output)
+    if counts is None:
         return options.INTERRUPTED
-    kinds = watcher.kinds.most_common()
-    by_kind = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds)
-    added = pluralise(watcher.kinds.total(), "record")
-    typer.echo(f"{added} of contention added" + (f" ({by_kind})" if by_kind else ""))
+    lost = counts.pop(LOST, 0)
+    kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in counts.most_common())
+    added = pluralise(counts.total(), "record")
+    typer.echo(f"{added} of contention added" + (f" ({kinds})" if kinds else ""))
     options.wrote(output)
-    if watcher.lost_cases:
+    if lost:
         typer.echo(
-            f"{pluralise(watcher.lost_cases, 'case')} could not be run; the same command with "
-            "--resume tries again"
+            f"{pluralise(lost, 'case')} could not be run; the same command with --resume tries "
+            "again"
         )
-    return 1 if watcher.lost_cases else 0
+    return 1 if lost else 0
 
 
 @app.command()

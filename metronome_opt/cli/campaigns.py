@@ -20,61 +20,20 @@ from rich.progress import (
 from rich.table import Column
 
 from metronome_opt.bench.campaign import Case, Pool, R, remaining_cases, run_campaign
-from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.cli.options import note
 from metronome_opt.cli.progress import CARET
 from metronome_opt.errors import pluralise
 from metronome_opt.files.journal import Journal
+from metronome_opt.plugins import describe_failure
 
-
-class Watcher:
-    """Counts the records of a campaign by kind and prints each one.
-
-    Attributes
-    ----------
-    kinds
-        Numbers of records by kind.
-    lost_cases
-        Number of cases that could not be run.
-    """
-
-    def __init__(self, total: int, bar: Progress) -> None:
-        self._total = total
-        self._bar = bar
-        self._task = bar.add_task("", total=total)
-        self.kinds: Counter[str] = Counter()
-        self.lost_cases = 0
-        self._tracebacks: set[tuple[str, ...]] = {()}
-
-    def recorded(self, record: SolverRecord | SimulationRecord) -> None:
-        """Count and print a record; print a traceback only once."""
-        self.kinds[record.kind] += 1
-        self._print(f"{record.title}: {record.outcome}", kept=not record.succeeded)
-        if record.kind == "crash" and record.notes not in self._tracebacks:
-            self._tracebacks.add(record.notes)
-            self._bar.console.print(*record.notes, sep="\n", soft_wrap=True)
-
-    def lost(self, case: object, error: Exception) -> None:
-        """Count and print a case that could not be run."""
-        self.lost_cases += 1
-        reason = " ".join(f"{type(error).__name__} {error}".split())
-        self._print(f"{case}: could not be run ({reason})", kept=True)
-
-    def _print(self, text: str, *, kept: bool) -> None:
-        self._bar.update(self._task, advance=1, description=escape(text))
-        if not self._bar.console.is_terminal:
-            done = self.kinds.total() + self.lost_cases
-            text = f"[{done:{len(str(self._total))}}/{self._total}] {text}"
-        elif not kept:
-            return
-        self._bar.console.print(text, soft_wrap=True)
+LOST = "lost"
+"""The kind of a case that could not be run; it is not in the file."""
 
 
 def run_remaining(
     cases: Sequence[Case[R]], file: Journal[R], pool: AbstractContextManager[Pool], output: Path
-) -> Watcher | None:
-    """Run the cases that a file of records lacks.
+) -> Counter[str] | None:
+    """Run the cases that a file of records lacks, and print each outcome; a traceback only once.
 
     Parameters
     ----------
@@ -87,8 +46,8 @@ def run_remaining(
 
     Returns
     -------
-    Watcher or None
-        The counts of the cases that ran; None if the campaign was interrupted.
+    Counter or None
+        Numbers of the cases that ran, by the kind of their record; None after Ctrl-C.
 
     Raises
     ------
@@ -99,18 +58,36 @@ def run_remaining(
     if len(left) < len(cases):
         done = len(cases) - len(left)
         note(f"{output}: {done:,} of {pluralise(len(cases), 'case')} recorded already")
+    kinds: Counter[str] = Counter()
+    tracebacks: set[tuple[str, ...]] = {()}
     try:
-        with pool as running, watching(len(left)) as watcher:
-            run_campaign(left, running, file, watcher)
+        with pool as running, _progress_bar() as bar:
+            console, task = bar.console, bar.add_task("", total=len(left))
+            for case, outcome in run_campaign(left, running, file):
+                record: R | None = None
+                if isinstance(outcome, Exception):
+                    text = f"{case.title}: could not be run ({describe_failure(outcome)})"
+                else:
+                    record, text = outcome, f"{case.title}: {outcome.outcome}"
+                kinds[record.kind if record else LOST] += 1
+                bar.update(task, advance=1, description=escape(text))
+                if not console.is_terminal:
+                    number = f"{kinds.total():{len(str(len(left)))}}/{len(left)}"
+                    console.print(f"[{number}] {text}", soft_wrap=True)
+                elif record is None or not record.succeeded:
+                    console.print(text, soft_wrap=True)
+                if record and record.kind == "crash" and record.notes not in tracebacks:
+                    tracebacks.add(record.notes)
+                    console.print(*record.notes, sep="\n", soft_wrap=True)
     except KeyboardInterrupt:
         note(f"interrupted; {output} holds what is done, the same command with --resume goes on")
         return None
-    return watcher
+    return kinds
 
 
 @contextmanager
-def watching(total: int) -> Iterator[Watcher]:
-    """Yield a watcher of `total` cases that writes to standard error."""
+def _progress_bar() -> Iterator[Progress]:
+    """Yield a bar on standard error, which is not there without a terminal."""
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
     if console.is_terminal:
         console.width -= CARET
@@ -122,9 +99,10 @@ def watching(total: int) -> Iterator[Watcher]:
         TimeRemainingColumn(),
         TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
     )
-    bar = Progress(*columns, console=console, expand=True, disable=not console.is_terminal)
     try:
-        with bar:
-            yield Watcher(total, bar)
+        with Progress(
+            *columns, console=console, expand=True, disable=not console.is_terminal
+        ) as bar:
+            yield bar
     finally:
         console.show_cursor(True)  # an interrupted bar may have left it hidden

@@ -153,11 +153,11 @@ def simulate(
         with error_context(str(output)):
             check_records(file.records, study, overrides)
         pool = local_pool(processes or os.cpu_count() or 1)
-        watcher = run_remaining(cases, file, pool, output)
+        counts = run_remaining(cases, file, pool, output)
         records = sort_records(file.records, study)
         written = [output / FILE, *_write(records, output)]
-    if watcher is not None and records and all(record.kind == "refused" for record in records):
-        raise InputError(f"{records[0].title}: {records[0].error}")
+    if counts is not None and records and all(record.kind == "refused" for record in records):
+        raise InputError(f"{study.name}: {records[0].error}")
     if as_json:
         print_json(
             {
@@ -170,7 +170,7 @@ def simulate(
     else:
         _print_table(study, records)
     options.wrote(*written)
-    if watcher is None:
+    if counts is None:
         return options.INTERRUPTED
     if crashed := sum(record.kind == "crash" for record in records):
         what = pluralise(crashed, "simulation")
@@ -243,13 +243,8 @@ def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:
     typer.echo(f"{study.name}: {counts or 'no simulation is done'}")
     rows = []
     for row in summarise(records):
-        means = ((column, row[name]) for name, column in SUMMARY.items())
-        texts = ("-" if mean is None else column.formatted(mean) for column, mean in means)
+        means = ((form, row[name]) for name, (_, form) in SUMMARY.items())
+        texts = ("-" if mean is None else form(mean) for form, mean in means)
         rows.append((row["policy"], f"{row['runs']:,}", *texts, f"{row['unfinished']:,}"))
-    headings = (
-        "policy",
-        "runs",
-        *(column.heading for column in SUMMARY.values()),
-        "unfinished jobs",
-    )
+    headings = ("policy", "runs", *(heading for heading, _ in SUMMARY.values()), "unfinished jobs")
     terminal().print(plain_table(headings, rows))

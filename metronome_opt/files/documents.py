@@ -25,6 +25,7 @@ MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
+_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def is_database(path: str | Path) -> bool:
@@ -70,6 +71,27 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
         if document is not None and not isinstance(document, dict):
             raise InputError(f"{path}: document {index}: must be a mapping, got {quote(document)}")
     return [document for document in documents if document is not None]
+
+
+def find_documents(folder: Path, *formats: str) -> list[Path]:
+    """Return the JSON and YAML files of a folder that mention one of some formats, by name.
+
+    Much faster than reading them; a file may be malformed, or mention the format of another one.
+    """
+    try:
+        paths = [path for path in sorted(folder.iterdir()) if path.suffix in _SUFFIXES]
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({_reason(error)})") from None
+    return [path for path in paths if path.is_file() and _mentions(path, formats)]
+
+
+def _mentions(path: Path, formats: Iterable[str]) -> bool:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES)
+    except OSError:
+        return False
+    return any(name.encode() in raw for name in formats)
 
 
 def read_text(path: Path) -> str:

@@ -183,7 +183,9 @@ def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]
     details = error.errors(include_url=False)
     inner = {fault["loc"][:length] for fault in details for length in range(len(fault["loc"]))}
     # Pydantic counts wrong elements as missing ones.
-    details = [each for each in details if each["type"] != "too_short" or each["loc"] not in inner]
+    details = [
+        fault for fault in details if fault["type"] != "too_short" or fault["loc"] not in inner
+    ]
     details.sort(key=lambda fault: fault["type"] != "extra_forbidden")
     return [_line(fault, details, cls) for fault in details]
 
@@ -205,7 +207,7 @@ def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | 
     words = _WORDS.get(fault["type"])
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
     if fault["type"] == "extra_forbidden":
-        missing = [each["loc"][-1] for each in details if each["loc"][:-1] == fault["loc"][:-1]]
+        missing = [other["loc"][-1] for other in details if other["loc"][:-1] == fault["loc"][:-1]]
         known = [*(cls.model_fields if cls and len(path) == 1 else ()), *map(str, missing)]
         near = get_close_matches(str(path[-1]), {*known} - {path[-1]}, n=1, cutoff=0.8)
         message += f" (perhaps {near[0]})" if near else ""

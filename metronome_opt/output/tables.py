@@ -242,6 +242,13 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
     """Return a line: the number of gated jobs, and the mean slowdown gated and ungated.
 
     A further line says that gating makes the jobs slower, as that of minimum contention may.
+
+    Parameters
+    ----------
+    instance, schedule
+        The jobs, and which of them are gated.
+    times
+        Iteration times ungated, and under the schedule.
     """
     isolated = {job.name: isolated_iteration(instance, job).duration for job in instance.jobs}
     least, before, after = (float(mean_slowdown(instance, by)) for by in (isolated, *times))

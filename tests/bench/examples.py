@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
 from metronome_opt.bench.campaign import Case, Pool, R, local_pool, run_campaign
-from metronome_opt.bench.process import Limits
+from metronome_opt.bench.process import Limits, Task
 from metronome_opt.bench.solver_runs import SolverRecord, plan
 from metronome_opt.bench.suites import INDEX, read_suite
 from metronome_opt.files.journal import Journal
@@ -42,48 +44,42 @@ def write_suite(folder: Path, instances: Iterable[tuple[Instance, str]]) -> Path
     return folder
 
 
+def faked(cases: Sequence[Case[R]]) -> list[Case[R]]:
+    """Return cases whose work is that of the fake worker."""
+
+    def work(case: Case[R]) -> Task:
+        task: Any = case.task()
+        return partial(run_fake, **task.keywords)
+
+    return [replace(case, task=partial(work, case)) for case in cases]
+
+
 def solver_cases(
     suite: str | Path, *names: str, seeds: int = 1, limits: Limits = LIMITS
 ) -> list[Case[SolverRecord]]:
     """Return cases of fake solvers on a suite."""
     solvers = [Solver(name, "fake", "none") for name in names]
-    return plan(
-        read_suite(suite).members(),
-        solvers,
-        seeds=seeds,
-        limits=lambda _: limits,
-        workers=1,
-        run=run_fake,
-    )
+    members = read_suite(suite).members()
+    return faked(plan(members, solvers, seeds=seeds, limits=lambda _: limits, workers=1))
 
 
-class Memory(Generic[R]):
-    """Observer of a campaign that keeps everything."""
+@dataclass
+class Ended(Generic[R]):
+    """The records of a campaign, and the cases that could not be run, with their errors."""
 
-    def __init__(self) -> None:
-        self.records: list[R] = []
-        self.losses: list[tuple[object, Exception]] = []
-        self.notes: list[str] = []
-
-    def recorded(self, record: R) -> None:
-        self.records.append(record)
-
-    def lost(self, case: object, error: Exception) -> None:
-        self.losses.append((case, error))
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+    records: list[R]
+    losses: list[tuple[Case[R], Exception]]
 
 
 def campaign(
     cases: Sequence[Case[R]], output: Path, pool: Pool | None = None, *, kind: type[R]
-) -> Memory[R]:
+) -> Ended[R]:
     """Run cases, three at once if no pool is given."""
-    watcher: Memory[R] = Memory()
-    with Journal(output, kind, resume=True) as file:
-        if pool is not None:
-            run_campaign(cases, pool, file, watcher)
-        else:
-            with local_pool(3) as local:
-                run_campaign(cases, local, file, watcher)
-    return watcher
+    ended: Ended[R] = Ended([], [])
+    with Journal(output, kind, resume=True) as file, local_pool(3) as local:
+        for case, done in run_campaign(cases, pool or local, file):
+            if isinstance(done, Exception):
+                ended.losses.append((case, done))
+            else:
+                ended.records.append(done)
+    return ended

@@ -128,7 +128,7 @@ def test_a_lost_case_is_not_recorded_and_the_others_go_on(suite: Path, tmp_path:
         )
     assert [record.seed for record in watcher.records] == [0, 2]
     ((case, error),) = watcher.losses
-    assert str(case) == "two-jobs well seed 1"
+    assert case.title == "two-jobs well seed 1"
     assert str(error) == "the worker died"
 
 

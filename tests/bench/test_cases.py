@@ -105,7 +105,7 @@ def test_sections_by_setting_and_one_for_all_of_a_split() -> None:
         ("paper, 10 s, split tune", ("a",)),
         ("all suites", ("a", "b")),
     ]
-    assert [len(section.problems) for section in sections] == [1, 1, 1, 1, 3]
+    assert [len(section.frame) for section in sections] == [1, 1, 1, 1, 3]
 
 
 # ------------------------------------------------------------------ best known values

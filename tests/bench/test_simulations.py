@@ -29,8 +29,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.journal import read_journal
 from metronome_opt.simulation import simulate
 from metronome_opt.simulation.study import Study
-from tests.bench.examples import LIMITS, campaign
-from tests.bench.fake_worker import run_fake
+from tests.bench.examples import LIMITS, campaign, faked
 from tests.bench.simulation_examples import job, simulation, unfinished
 
 STUDY: dict[str, Any] = {
@@ -69,7 +68,7 @@ def cases(
 ) -> list[Case[SimulationRecord]]:
     """Return simulations of the first cell by the fake worker."""
     study = a_study(**changes)
-    return plan(study, study.cells[:1], policies, seeds=seeds, limits=limits, run=run_fake)
+    return faked(plan(study, study.cells[:1], policies, seeds=seeds, limits=limits))
 
 
 ENDINGS = {
@@ -107,7 +106,8 @@ def test_every_ending_is_a_record_of_its_own(
     assert (record.jobs is None) == (record.runtime_s is None) == (name != "simulated")
     assert (words or "") in (record.error or "")
     assert (words or "7 events") in record.outcome
-    assert record.title == f"pair jitter=0.0, drift_ppm=0 {name} seed 0"
+    (case,) = cases(name)
+    assert (case.title, case.key) == (f"pair jitter=0.0, drift_ppm=0 {name} seed 0", record.key)
     assert record.versions["python"]
 
 
@@ -168,20 +168,10 @@ def test_checksum_allows_more_cases_of_a_study_but_no_changes(tmp_path: Path) ->
     workload = tmp_path / "w.yaml"
     workload.write_text("a", encoding="utf-8")
     own = study.model_copy(update={"workloads": str(tmp_path)})
-    before = checksum(own)
+    traced = study.of_trace(str(workload))
+    before = {checksum(own), checksum(traced)}
     workload.write_text("b", encoding="utf-8")
-    assert checksum(own) not in (before, checksum(study))
-
-
-def test_trace_counts_by_its_content(tmp_path: Path) -> None:
-    first, second = (tmp_path / name for name in ("a.csv", "b.csv"))
-    for path in (first, second):
-        path.write_text("same", encoding="utf-8")
-    own = [a_study().of_trace(str(path)) for path in (first, second)]
-    before, other = map(checksum, own)
-    assert before == other
-    second.write_text("other", encoding="utf-8")
-    assert checksum(own[1]) != before
+    assert len({checksum(own), checksum(traced), checksum(study)} | before) == 5
 
 
 # ------------------------------------------------------------------ cells and scenarios
@@ -262,22 +252,15 @@ def test_a_setting_named_like_a_column_gets_a_prefix_and_failures_are_left_out(
 
 
 @pytest.mark.parametrize(
-    ("conditions", "seeds"), [({}, 1), ({"jitter": 0.1}, 2), ({"sharing": "tcp"}, 2)]
+    ("conditions", "network", "seeds"),
+    [({}, None, 1), ({"jitter": 0.1}, None, 2), ({"sharing": "tcp"}, None, 2), ({}, "tcp", 2)],
 )
-def test_an_undisturbed_scenario_is_simulated_once(conditions: dict[str, Any], seeds: int) -> None:
-    given = a_study(grid={})
+def test_an_undisturbed_scenario_is_simulated_once(
+    conditions: dict[str, Any], network: str | None, seeds: int
+) -> None:
+    given = a_study(grid={}, cluster=STUDY["cluster"] | ({"network": network} if network else {}))
     planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS, overrides=conditions)
     assert [case.fields["seed"] for case in planned] == list(range(seeds))
-
-
-def test_a_network_at_random_takes_several_seeds() -> None:
-    given = a_study(grid={})
-    assert given.cluster is not None
-    given = given.model_copy(
-        update={"cluster": given.cluster.model_copy(update={"network": "tcp"})}
-    )
-    planned = plan(given, given.cells, ["x"], seeds=None, limits=LIMITS)
-    assert [case.fields["seed"] for case in planned] == [0, 1]
 
 
 def test_conditions_are_those_of_the_cell_with_changes() -> None:

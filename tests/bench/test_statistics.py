@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.bench.statistics import (
     Interval,
@@ -73,16 +71,6 @@ def test_certified_gap(value: int | None, bound: int | None, gap: Fraction) -> N
 )
 def test_primal_integral(steps: list[tuple[float, int]], best: int, integral: float) -> None:
     assert primal_integral(exact(*steps), Fraction(best), 10) == pytest.approx(integral)
-
-
-@given(
-    st.lists(st.tuples(st.floats(0, 20), st.integers(0, 50)), max_size=6),
-    st.floats(0.1, 10),
-)
-def test_primal_integral_is_a_share(steps: list[tuple[float, int]], limit: float) -> None:
-    ordered = exact(*sorted(steps, key=lambda step: (step[0], -step[1])))
-    best = min((value for _, value in ordered), default=None)
-    assert -1e-9 <= primal_integral(ordered, best, limit) <= 1 + 1e-9
 
 
 # ------------------------------------------------------------------ intervals

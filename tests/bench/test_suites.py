@@ -78,8 +78,8 @@ def test_a_scenario_and_the_instance_that_it_makes_are_one_problem(mine: Path) -
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        (None, None, r"mine: has neither index\.json nor a file .* name a folder of instances"),
-        ("b.json", "{", r"mine/b\.json: line 1, column 2: not JSON"),
+        (None, None, r"mine: has neither index\.json nor a JSON .* name a folder of instances"),
+        ("b.json", '{"format": "metronome-instance/1"', r"mine/b\.json: line 1, .*: not JSON"),
         ("b.json", '{"format": "metronome-instance/1"}', r"mine/b\.json: name: missing"),
     ],
 )

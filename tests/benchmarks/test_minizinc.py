@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from benchmarks.minizinc import LARGEST, scaling, to_minizinc
-from metronome_opt.errors import InputError
+from benchmarks.minizinc import scaling, to_minizinc
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.landscape import optimum
@@ -108,36 +107,7 @@ def test_the_scaled_objective_is_the_contention(drawn: tuple[Instance, dict[str,
 # ------------------------------------------------------------------ what cannot be written
 
 
-@pytest.mark.parametrize(
-    ("capacity", "rate", "said"),
-    [
-        # In units of 1 Mbit/s, at most 2 (n + 1) - 1 excess in each of 4 slots, layers up to 4.
-        (1, 2**28, "the bound of the scaled objective is 8589934576"),
-        (100, 2**31 - 1, "jobs[0].phases[0].rate is 2147483647"),
-        (100, 2**31 - 2, "the peak demand on 'link' is 4294967292"),
-    ],
-)
-def test_numbers_beyond_32_bits_are_refused(capacity: int, rate: int, said: str) -> None:
-    jobs = tuple(
-        job.model_copy(update={"phases": (Phase(start=0, length=2, rate=rate),)})
-        for job in pair().jobs
-    )
-    instance = pair(links=(Link(name="link", capacity=capacity),), jobs=jobs)
-    with pytest.raises(InputError) as caught:
-        to_minizinc(instance)
-    assert said in str(caught.value)
-    assert str(LARGEST) in str(caught.value)
-
-
 # ------------------------------------------------------------------ solved by Gecode
-
-
-@needs_minizinc
-def test_names_come_back_as_they_are(tmp_path: Path) -> None:
-    names = ['say "hi"', r"back\slash\(x)", "größe-漢"]
-    jobs = tuple(pair().jobs[0].model_copy(update={"name": name, "links": {}}) for name in names)
-    answer = solve(pair(jobs=jobs), tmp_path)
-    assert list(answer["offsets"]) == list(answer["wait"]) == names
 
 
 @needs_minizinc

@@ -28,7 +28,6 @@ from benchmarks.step_times.prediction import (
     communication_s,
     step_s,
 )
-from metronome_opt.errors import InputError
 
 MURI = """num_gpu,model_name,batch_size,iteration_time
 1,bert,4,178
@@ -50,11 +49,6 @@ def test_steps_of_both_publications_are_read(tmp_path: Path) -> None:
     assert [each.placement for each in steps] == [(2,), (1, 1), (4, 4), (8,), (8,), (8, 8)]
     assert steps[0] == Step("azure", "bert", 4, (2,), 0.259, 0.032, 0.192)
     assert steps[-1] == Step("muri", "muri bert", 4, (8, 8), 0.244, None, 0.178)
-
-
-def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no sia/MODEL-CLUSTER"):
-        read_steps(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ def test_init_writes_a_scenario_that_solves(mine: Path, capsys: Captured) -> Non
     assert "node-00, node-01, node-02 and 1 more" in text
     assert metronome("report s.json --output page.html") == 0
     page = (mine.parent / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "{{" not in page.partition("<script")[0]  # all fields are filled in
     assert page.count('"where":"node-00, node-01, node-02 and 1 more"') == 1
     assert page.count('"where":"node-00, node-01"') == 1
 

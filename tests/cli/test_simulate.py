@@ -72,15 +72,11 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert {path: path.read_bytes() for path in written} == written
 
 
-def test_network_goes_before_the_conditions(folder: Path, capsys: Captured) -> None:
-    line = "simulate pair.yaml --output out --policies default --replications 1"
-    assert metronome(f"{line} --network tcp") == 0
+def test_network_is_a_condition(folder: Path) -> None:
+    line = "simulate pair.yaml --output out --policies default --replications 1 --network tcp"
+    assert metronome(line) == 0
     (record,) = records(folder / "out")
     assert record.conditions.sharing == "tcp"
-    error = error_of(capsys, f"{line} --network best")
-    assert "sharing: must be 'fair', 'tcp', 'weighted' or 'strict', got 'best'" in error
-    error = error_of(capsys, f"{line} --network tcp --conditions sharing=fair")
-    assert "--network: conflicts with sharing of --conditions; give one of the two" in error
 
 
 @pytest.mark.slow

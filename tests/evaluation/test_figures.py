@@ -130,25 +130,6 @@ def test_records_are_all_of_the_studies_as_they_are_or_of_those_before() -> None
         assert ("traffic model before" in Path(page).read_text("utf-8")) != is_current
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a: {study: x, policies: [ideal], seeds: 0, small: []}", "a.seeds: must be"),
-        ("a: {study: x, policies: [ideal], seed: 1, small: []}", "a.seed: unknown field"),
-        ("a: {suites: [paper], solvers: [auto], small: []}", "a.time_limit: missing"),
-        ("a: 1", "must be a mapping, got 1"),
-        ("- a", "must be"),
-    ],
-)
-def test_broken_plan_is_one_line(text: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "plan.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        read_plan(path)
-    assert said in str(caught.value)
-    assert str(caught.value).startswith(f"{path}: ")
-
-
 def test_documents_show_the_recorded_figures() -> None:
     """`python -m benchmarks.evaluation write` writes them."""
     for path, text, made in documents(read_figures()):

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from metronome_opt.__main__ import main
+from metronome_opt.problem.instance import write_instance
+from tests.builders import job, two_jobs
 
 BAD = Path(__file__).parents[1] / "data" / "bad"
 EXPECTED: dict[str, str] = yaml.safe_load((BAD / "expected.yaml").read_text(encoding="utf-8"))
 PROBLEMS = [name for name in EXPECTED if not name.startswith("schedules/")]
 SCHEDULES = [name for name in EXPECTED if name.startswith("schedules/")]
 
-GOOD_INSTANCE: dict[str, Any] = {
-    "format": "metronome-instance/1",
-    "name": "two-jobs",
-    "slot_ms": 5,
-    "links": [{"name": "node-0", "capacity": 50000}],
-    "jobs": [
-        {
-            "name": name,
-            "period": 40,
-            "phases": [{"start": 0, "length": 12, "rate": 40000}],
-            "links": {"node-0": 1},
-        }
-        for name in ("vgg19-0", "bert-0")
-    ],
-}
+JOBS = [job(name, 40, (0, 12, 40_000), links={"node-0": 1}) for name in ("vgg19-0", "bert-0")]
+GOOD_INSTANCE = two_jobs().replace(jobs=JOBS)
 
 
 @pytest.fixture
@@ -73,7 +60,7 @@ def test_bad_schedule_is_refused(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     instance = tmp_path / "instance.json"
-    instance.write_text(json.dumps(GOOD_INSTANCE))
+    write_instance(GOOD_INSTANCE, instance)
     said = refused(["verify", str(instance), str(BAD / name)], capfd)
     assert f"{BAD / name}: " in said
     assert EXPECTED[name] in said

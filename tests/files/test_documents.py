@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
@@ -76,24 +73,6 @@ def test_yaml_scalars_follow_version_1_2(text: str, value: object, tmp_path: Pat
     document = read(tmp_path, f"a: {text}\n")
     assert document == {"a": value}
     assert type(document["a"]) is type(value)
-
-
-plain = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False)
-    | st.text(st.characters(exclude_categories=["Cs", "Cc"])),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc é/"), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text("abc"), plain, max_size=3))
-def test_json_is_read_as_written(document: dict[str, Any]) -> None:
-    assert documents._parse_json(json.dumps(document)) == document
 
 
 @pytest.mark.parametrize(

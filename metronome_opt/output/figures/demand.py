@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.allocation.arguments import Problem
 from metronome_opt.api import load
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, first_few, quote
 from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.result import Result
@@ -54,11 +54,11 @@ class Drawing:
         """
         jobs = jobs_of(self.instance, link)
         slots = self.instance.hyperperiods[link.name] if slots is None else slots
-        peak = sum(job.links[link.name] * job.peak for job in jobs)
-        if max(peak, link.capacity) > _LARGEST:
+        most = max(link.capacity, sum(job.links[link.name] * job.peak for job in jobs))
+        if most > _LARGEST:
             raise InputError(
-                f"link {quote(link.name)}: {quote(max(peak, link.capacity))} Mbit/s is too much to "
-                f"draw; at most {_LARGEST}"
+                f"link {quote(link.name)}: {quote(most)} Mbit/s is too much to draw; at most "
+                f"{_LARGEST}"
             )
         rates = np.zeros((len(jobs), slots), dtype=np.int64)
         for row, job in zip(rates, jobs, strict=True):
@@ -67,40 +67,39 @@ class Drawing:
         return rates
 
 
-def find_schedule(
+def draw_schedule(
     problem: Problem,
     offsets: Mapping[str, int] | None = None,
     stretch: Mapping[str, int] | None = None,
-) -> tuple[Instance, Mapping[str, int], Mapping[str, int], Fraction | None]:
-    """Return the instance of a problem, offsets, stretch and its limit: of a result by default."""
-    if isinstance(problem, Result):
-        offsets = problem.offsets if offsets is None else offsets
-        stretch = problem.stretch if stretch is None else stretch
-        return problem.instance, offsets, stretch, problem.schedule.stretch_limit
-    instance = problem if isinstance(problem, Instance) else load(problem).instance
-    return instance, instance.unshifted if offsets is None else offsets, stretch or {}, None
-
-
-def prepare(
-    instance: Instance,
-    offsets: Mapping[str, int],
-    stretch: Mapping[str, int] | None = None,
     stretch_limit: Fraction | None = None,
 ) -> Drawing:
-    """Check a schedule, evaluate it, and stretch the periods of the instance; see `evaluate`.
+    """Check and evaluate a schedule; see `evaluate`.
+
+    Without arguments it is that of a result, or has jobs that start when ready.
 
     Raises
     ------
     InputError
         If an offset or a stretch is missing, of an unknown job, out of range or not an integer.
     """
-    whole = _integers("offsets", offsets)
+    instance = find_instance(problem)
+    if isinstance(problem, Result):
+        offsets = problem.offsets if offsets is None else offsets
+        stretch = problem.stretch if stretch is None else stretch
+        stretch_limit = stretch_limit or problem.schedule.stretch_limit
+    whole = _integers("offsets", instance.unshifted if offsets is None else offsets)
     idle = _integers("stretch", stretch or {})
     evaluation = evaluate(instance, whole, idle, stretch_limit=stretch_limit)
     if any(idle.values()):
         instance = stretched(instance, {**dict.fromkeys(instance.unshifted, 0), **idle})
-    contention = {report.name: report.contention for report in evaluation.links}
-    return Drawing(instance, whole, contention)
+    return Drawing(instance, whole, {link.name: link.contention for link in evaluation.links})
+
+
+def find_instance(problem: Problem) -> Instance:
+    """Return the instance of a problem."""
+    if isinstance(problem, Result):
+        return problem.instance
+    return problem if isinstance(problem, Instance) else load(problem).instance
 
 
 def _integers(field: str, values: Mapping[str, int]) -> dict[str, int]:
@@ -117,19 +116,12 @@ def _integers(field: str, values: Mapping[str, int]) -> dict[str, int]:
 
 
 def find_link(instance: Instance, name: str) -> Link:
-    """Return the link called `name`.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
-    for link in instance.links:
-        if link.name == name:
-            return link
-    known = ", ".join(quote(link.name) for link in instance.links[:3])
-    more = ", ..." if len(instance.links) > 3 else ""
-    raise InputError(f"link: there is no link {quote(name)}; there are {known or 'none'}{more}")
+    """Return the link called `name`; an `InputError` if there is none."""
+    links = {link.name: link for link in instance.links}
+    if name not in links:
+        known = first_few(list(map(quote, links))) or "none"
+        raise InputError(f"link: there is no link {quote(name)}; there are {known}")
+    return links[name]
 
 
 def jobs_of(instance: Instance, link: Link) -> tuple[Job, ...]:

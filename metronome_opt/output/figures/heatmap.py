@@ -20,12 +20,12 @@ from metronome_opt.errors import pluralise
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
     Drawing,
+    draw_schedule,
+    find_instance,
     find_link,
     find_runs,
-    find_schedule,
     format_ms,
     link_title,
-    prepare,
 )
 from metronome_opt.output.figures.picture import legend_below, new_axes, new_figure
 from metronome_opt.output.figures.timeline import plot_timeline, timeline_entries
@@ -41,14 +41,12 @@ _LABEL = 0.125  # inches that a row's name needs
 
 
 class Rows(NamedTuple):
-    """Rows and time axis of a heat map.
+    """Rows of a heat map, one of each group of equal links, and its time axis.
 
     Attributes
     ----------
-    links
-        From top to bottom, one of each group of equal links.
-    counts
-        Sizes of the groups.
+    links, counts
+        From top to bottom, and the sizes of the groups.
     slots
         Length of the time axis.
     notes
@@ -96,7 +94,7 @@ def plot_heatmap(
     InputError
         If an offset is missing, unknown or out of range.
     """
-    drawing = prepare(*find_schedule(problem, offsets, stretch))
+    drawing = draw_schedule(problem, offsets, stretch)
     rows = select_rows(drawing.instance)
     count = max(1, len(rows.links))
     ax = ax or new_axes(_WIDTH, 1.6 + min(_MAX_HEIGHT, _ROW * count))
@@ -136,13 +134,8 @@ def plot_heatmap(
 
 
 def _title(drawing: Drawing, rows: Rows) -> str:
-    contention = sum(
-        (
-            drawing.contention[link.name] * n
-            for link, n in zip(rows.links, rows.counts, strict=True)
-        ),
-        Fraction(0),
-    )
+    pairs = zip(rows.links, rows.counts, strict=True)
+    contention = sum((drawing.contention[link.name] * n for link, n in pairs), Fraction(0))
     name = style.shorten(drawing.instance.name, 60)
     many = pluralise(sum(rows.counts), "link")
     return f"{name}: demand on {many}; {style.contention_text(contention)}"
@@ -213,18 +206,16 @@ def plot_overview(
     InputError
         If an offset or a stretch is missing, unknown or out of range.
     """
-    instance, offsets, stretch, limit = find_schedule(problem, stretch=stretch)
+    given = find_instance(problem)
     if schedules is None:
-        schedules, stretch_limit = {"unshifted": instance.unshifted}, limit
+        schedules = {"unshifted": given.unshifted}
         if isinstance(problem, Result):
-            schedules[problem.schedule.solver] = offsets
+            schedules[problem.schedule.solver] = problem.offsets
     names = list(schedules)
-    at_periods = ""
-    if stretch and any(stretch.values()):
-        last = schedules[names[-1]]
-        instance = prepare(instance, last, stretch, stretch_limit).instance
-        at_periods = ", at the stretched periods"
-    contended = prepare(instance, schedules[names[0]]).contention
+    instance = draw_schedule(problem, schedules[names[-1]], stretch, stretch_limit).instance
+    at_periods = "" if instance is given else ", at the stretched periods"
+    drawings = {name: draw_schedule(instance, offsets) for name, offsets in schedules.items()}
+    contended = drawings[names[0]].contention
     used = [link.name for link in instance.links if instance.jobs_on[link.name]]
     link = min(used, key=lambda name: (-contended[name], name), default=None)
     rows = select_rows(instance)
@@ -236,20 +227,22 @@ def plot_overview(
     figure = new_figure(*size, f"{style.shorten(instance.name, 60)}: {counts}{at_periods}")
     grid = figure.add_gridspec(len(heights), len(names), height_ratios=heights)
     timelines: list[Axes] = []
-    for column, (name, places) in enumerate(schedules.items()):
-        drawing = prepare(instance, places)
+    for column, (name, drawing) in enumerate(drawings.items()):
         contention = style.contention_text(sum(drawing.contention.values(), Fraction(0)))
-        is_last = column == len(names) - 1
-        top = figure.add_subplot(grid[0, column])
-        plot_heatmap(instance, places, title=f"{name}: {contention}", legend=is_last, ax=top)
+        plot_heatmap(
+            instance,
+            drawing.offsets,
+            title=f"{name}: {contention}",
+            legend=column == len(names) - 1,
+            ax=figure.add_subplot(grid[0, column]),
+        )
         if link is not None:
-            bottom = figure.add_subplot(grid[1, column])
-            above = link_title(instance, find_link(instance, link)) if not timelines else ""
-            plot_timeline(instance, link, places, title=above, legend=False, ax=bottom)
-            timelines.append(bottom)
+            axes = figure.add_subplot(grid[1, column])
+            title = "" if timelines else link_title(instance, find_link(instance, link))
+            plot_timeline(instance, link, drawing.offsets, title=title, legend=False, ax=axes)
+            timelines.append(axes)
     if link is not None:
         for axes in timelines:
             axes.set_ylim(top=max(other.get_ylim()[1] for other in timelines))
-        entries = timeline_entries(instance, find_link(instance, link))
-        legend_below(figure, entries)
+        legend_below(figure, timeline_entries(instance, find_link(instance, link)))
     return figure

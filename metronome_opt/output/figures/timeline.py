@@ -19,13 +19,12 @@ from metronome_opt.allocation.arguments import Problem
 from metronome_opt.errors import InputError, quote
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import (
+    draw_schedule,
     drawn_slots,
     find_link,
-    find_schedule,
     job_labels,
     jobs_of,
     link_title,
-    prepare,
 )
 from metronome_opt.output.figures.picture import (
     job_entries,
@@ -90,7 +89,7 @@ def plot_timeline(
     InputError
         If there is no such link, or an offset is missing, unknown or out of range.
     """
-    drawing = prepare(*find_schedule(problem, offsets, stretch))
+    drawing = draw_schedule(problem, offsets, stretch)
     chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)
@@ -194,10 +193,7 @@ def plot_spines(scenario: Scenario, choices: Mapping[str, Result]) -> Figure:
     InputError
         If there is no result, or no flow of any crosses a spine.
     """
-    drawings = {}
-    for title, result in choices.items():
-        plan = result.schedule
-        drawings[title] = prepare(result.instance, plan.offsets, plan.stretch, plan.stretch_limit)
+    drawings = {title: draw_schedule(result) for title, result in choices.items()}
     used = {
         link for drawing in drawings.values() for link, on in drawing.instance.jobs_on.items() if on
     }
@@ -266,23 +262,19 @@ def plot_link(
     policies = style.sort_policies(traces)
     rates = {policy: _rates(traces[policy], link, start_ms, end_ms) for policy in policies}
     jobs = sorted({str(job) for table in rates.values() for job in table.columns})
-    labels = [style.shorten(job) for job in jobs]
-    entries = [*job_entries(labels, "nothing was sent"), _capacity_entry(capacity_mbps)]
     height = _LINK_PANEL * len(policies) + 1.4
-    title = f"Link {style.shorten(link, 60)} as simulated"
-    figure = new_figure(_LINK_WIDTH, height, title)
-    grid = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)
-    panels = list(grid[:, 0])
+    figure = new_figure(_LINK_WIDTH, height, f"Link {style.shorten(link, 60)} as simulated")
+    panels = figure.subplots(len(policies), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     highest = max(capacity_mbps, *(table.sum(axis=1).max() for table in rates.values()))
     panels[-1].set_xlabel("time (ms)")
     for axes, (policy, table) in zip(panels, rates.items(), strict=True):
         _prepare_axes(axes, (start_ms, end_ms), highest, capacity_mbps)
         axes.set_title(policy, fontweight="bold")
         sent = table.reindex(columns=jobs, fill_value=0.0).to_numpy().T
-        names = [f"link-{policy}-{job}" for job in jobs]
         times = np.append(table.index.to_numpy(), end_ms)
-        _stack(axes, times, sent, names)
-    legend_below(figure, entries)
+        _stack(axes, times, sent, [f"link-{policy}-{job}" for job in jobs])
+    entries = job_entries([style.shorten(job) for job in jobs], "nothing was sent")
+    legend_below(figure, [*entries, _capacity_entry(capacity_mbps)])
     return figure
 
 

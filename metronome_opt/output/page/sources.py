@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metronome_opt.errors import InputError, error_context, quote
-from metronome_opt.files.documents import MAX_BYTES, is_database, read_document
+from metronome_opt.files.documents import find_documents, is_database, read_document
 from metronome_opt.kubernetes import VerificationError
 from metronome_opt.kubernetes.state.scenario import read_state
 from metronome_opt.problem.instance import INSTANCE_FORMAT
@@ -18,8 +18,6 @@ from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, read_source
 from metronome_opt.scenario.verification import verify_placed
 from metronome_opt.scenario.workload import data_folder
 from metronome_opt.verify import verify_schedule
-
-_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,7 @@ class Point:
 def read_points(result: str | Path) -> tuple[Point, ...]:
     """Read a schedule file, or all schedules of a folder, such as ``metronome pareto`` writes.
 
-    Returns
-    -------
-    tuple of Point
-        In the order of the files' names; other JSON files of a folder are ignored.
+    Those of a folder are sorted by name; its other files are ignored.
 
     Raises
     ------
@@ -46,11 +41,11 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     result = Path(result)
     if not result.is_dir():
         return (Point(result, read_schedule(result)),)
-    files = [path for path in sorted(result.glob("*.json")) if _mentions(path, SCHEDULE_FORMAT)]
+    files = find_documents(result, SCHEDULE_FORMAT)
     points = tuple(Point(path, read_schedule(path)) for path in files)
     if not points:
         raise InputError(
-            f"{result}: no JSON file in this folder has format {SCHEDULE_FORMAT}; "
+            f"{result}: no file in this folder has format {SCHEDULE_FORMAT}; "
             "name a schedule, or a folder that metronome pareto wrote"
         )
     for point in points[1:]:
@@ -63,10 +58,7 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
     return points
 
 
-def find_problem(
-    points: Sequence[Point],
-    given: str | Path | None = None,
-) -> PlacedInstance:
+def find_problem(points: Sequence[Point], given: str | Path | None = None) -> PlacedInstance:
     """Return the problem that schedules solve, after verifying all of them.
 
     Parameters
@@ -77,11 +69,6 @@ def find_problem(
         An instance, a scenario, the name of a shipped one, or a state. If None, files with the name
         that the schedules state are tried: beside the schedules, in the working directory, and
         shipped. A scenario is preferred to an instance, because it states the nodes of tasks.
-
-    Returns
-    -------
-    PlacedInstance
-        The problem of which all schedules are true.
 
     Raises
     ------
@@ -132,20 +119,9 @@ def _find_named(points: Sequence[Point]) -> list[Path]:
     folders = (points[0].path.parent, Path(), data_folder() / "scenarios")
     named = []
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        for path in sorted(folder.iterdir()):
-            if path.suffix in _SUFFIXES and _mentions(path, *formats):
-                with suppress(InputError):  # another file that only looks like one
-                    document = read_document(path)
-                    if document.get("format") in formats and document.get("name") == name:
-                        named.append(path)
+        for path in find_documents(folder, *formats):
+            with suppress(InputError):  # another file that only looks like one
+                document = read_document(path)
+                if document.get("format") in formats and document.get("name") == name:
+                    named.append(path)
     return named
-
-
-def _mentions(path: Path, *formats: str) -> bool:
-    """Return whether a file contains one of `formats`; much faster than parsing it."""
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES)
-    except OSError:
-        return False
-    return any(name.encode() in raw for name in formats)

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
-PATIENCE_S = 60.0
 _WORKER = "benchmarks.testbed.worker"
-
-
-def wait_until(reached: Callable[[], bool], patience_s: float = PATIENCE_S) -> float:
-    """Wait until something is true; return for how long that took, in seconds."""
-    begin = time.monotonic()
-    while not reached():
-        assert time.monotonic() - begin < patience_s
-        time.sleep(0.05)
-    return time.monotonic() - begin
 
 
 def family(pid: int) -> list[psutil.Process]:

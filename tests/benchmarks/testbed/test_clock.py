@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.testbed import clock
-from benchmarks.testbed.run import one_processor
-from metronome_opt.errors import InputError
-from tests.benchmarks.testbed.family import wait_until
+from tests.running import wait_until
 
 ROOT = Path(__file__).parents[3]
 SECOND = 10**9
@@ -55,8 +53,3 @@ def test_a_watcher_that_is_stopped_adds_up_for_how_long(stopped: Path) -> None:
             wait_until(lambda: clock.stopped_ns() - before >= 0.29 * SECOND)
         finally:
             watcher.kill()
-
-
-def test_a_processor_that_is_not_there_is_named() -> None:
-    with pytest.raises(InputError, match="--processor: 12345: "), one_processor(12345):
-        pass

@@ -25,8 +25,8 @@ from tests.benchmarks.testbed.family import (
     is_there,
     namespaces_of,
     ranks,
-    wait_until,
 )
+from tests.running import wait_until
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.usefixtures("namespaces")]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from metronome_opt.errors import InputError
-from metronome_opt.output.figures.demand import drawn_slots, find_link, prepare
+from metronome_opt.output.figures.demand import draw_schedule, drawn_slots, find_link
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
 from tests.output.figures.examples import BEFORE, instance
@@ -21,7 +21,7 @@ from tests.strategies import assigned
 def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
     drawn, offsets = case
     for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
-        demand = prepare(drawn, offsets).demand(link)
+        demand = draw_schedule(drawn, offsets).demand(link)
         excess = np.maximum(demand.sum(axis=0) - link.capacity, 0)
         assert Fraction(int(excess.sum()), len(excess)) == report.unserved
 
@@ -42,4 +42,4 @@ def test_rates_beyond_64_bits_are_refused() -> None:
     example = instance()
     huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
     with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
-        prepare(huge, BEFORE).demand(find_link(huge, "node-0"))
+        draw_schedule(huge, BEFORE).demand(find_link(huge, "node-0"))

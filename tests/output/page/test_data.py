@@ -170,7 +170,7 @@ def test_schedules_of_folder_are_sorted_by_name(folder: Path) -> None:
 
 
 def test_folder_without_schedules_or_of_several_instances_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"elsewhere: no JSON file .* metronome-schedule/1"):
+    with pytest.raises(InputError, match=r"elsewhere: no file .* metronome-schedule/1"):
         read_points(folder / "elsewhere")
     other = network(job("c", 8, (0, 4, 60)))
     write_schedule(schedule_of(other, {"c": 0}), folder / "other.json")
