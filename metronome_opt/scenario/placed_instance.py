@@ -13,7 +13,7 @@ from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.cluster import MAX_TASKS, Cluster, Paths
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
-from metronome_opt.scenario.nodes import ASSUMED, Node, Resources
+from metronome_opt.scenario.nodes import LINK_SPEEDS, Node, Resources
 
 _LISTED = 3  # remarks that are listed one by one
 
@@ -127,14 +127,14 @@ class PlacedInstance:
 
     def _assumed(self) -> list[str]:
         """Return a line if it is not known how fast GPUs of a node send to one another."""
-        cluster = self.deployment.cluster
-        if not self.traffic or cluster.link_mbps is not None:
+        gpu = self.deployment.cluster.gpu
+        if not self.traffic or (gpu and gpu.link_mbps):
             return []
         sending = [traffic for traffic in self.traffic if not traffic.step.is_stated]
         if all(place.gpus_per_node == 1 for traffic in sending for place in traffic.transports):
             return []
-        of_what = "GPUs that are not named" if cluster.gpu is None else quote(cluster.gpu.name)
-        gbps = f"{ASSUMED.gbps:g} Gbit/s inside a node are assumed"
+        of_what = "GPUs that are not named" if gpu is None else quote(gpu.name)
+        gbps = f"{LINK_SPEEDS['PCIE']:g} Gbit/s inside a node are assumed"
         return [f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}"]
 
 

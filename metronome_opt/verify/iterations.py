@@ -28,9 +28,9 @@ def check_instance(
     scenario: Document,
     places: Mapping[str, Sequence[str]],
     instance: Instance,
-    paths: Mapping[str, Sequence[Sequence[int]]] | None = None,
-) -> tuple[Violation, ...]:
-    """Return differences between an instance and the scenario with its jobs at some places.
+    paths: Mapping[str, Sequence[Sequence[int]]],
+) -> Iterator[Violation]:
+    """Yield differences between an instance and the scenario with its jobs at some places.
 
     They are differences in links, and in the flows, bursts, period, and shortest iteration in the
     empty cluster of a job.
@@ -46,15 +46,6 @@ def check_instance(
     paths
         The spines of flows, true by `check_paths`; flows of other jobs cross all spines evenly.
     """
-    return tuple(_violations(scenario, places, instance, paths or {}))
-
-
-def _violations(
-    scenario: Document,
-    places: Mapping[str, Sequence[str]],
-    instance: Instance,
-    paths: Mapping[str, Sequence[Sequence[int]]],
-) -> Iterator[Violation]:
     tree = Tree(scenario["cluster"])
     stated = {link.name: link.capacity for link in instance.links}
     for name in sorted({*tree.capacity, *stated}):
@@ -66,22 +57,21 @@ def _violations(
         yield Violation(f"jobs.{name}", "a job of the instance", "it has no place")
     used: Counter[str] = Counter()  # GPUs of earlier tasks by node
     empty = EmptyCluster(tree, scenario["cluster"])
-    for job in scenario["jobs"]:
-        name = job["name"]
-        if name in places and name not in given:
+    for job in (job for job in scenario["jobs"] if job["name"] in places):
+        name, gpus, algorithm = job["name"], job["each"]["gpus"], job["algorithm"]
+        if name not in given:
             yield Violation(f"places.{name}", "its nodes", "the instance has no such job")
-        elif name in places:
-            grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
-            iteration = _Iteration(job, tree.link_mbps, *grid)
-            gpus = job["each"]["gpus"]
-            found = tree.place(places[name], gpus, job["algorithm"], used, paths.get(name, ()))
-            if found is None:
-                yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
-                continue
-            flows, place = found
-            yield from _flow_violations(given[name], flows)
-            yield from _slot_violations(given[name], iteration.in_slots(place))
-            yield from _best_violations(given[name], iteration, [place, *empty.places(job)])
+            continue
+        found = tree.place(places[name], gpus, algorithm, used, paths.get(name, ()))
+        if found is None:
+            yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
+            continue
+        flows, place = found
+        grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
+        iteration = _Iteration(job, tree.link_mbps, *grid)
+        yield from _flow_violations(given[name], flows)
+        yield from _slot_violations(given[name], iteration.in_slots(place))
+        yield from _best_violations(given[name], iteration, [place, *empty.places(job)])
 
 
 def _flow_violations(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:

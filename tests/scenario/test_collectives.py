@@ -17,7 +17,7 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, Collective, TrainingStep, Transfer
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.job_traffic import read_traffic
-from metronome_opt.scenario.nodes import ASSUMED, link_speed
+from metronome_opt.scenario.nodes import LINK_SPEEDS, link_speed
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from tests.scenario.examples import measured, one_each
 from tests.tiers import examples
@@ -233,8 +233,7 @@ def test_computing_waits_for_what_it_needs() -> None:
     ],
 )
 def test_links_by_name_of_the_gpu(name: str, gbps: float | None) -> None:
-    found = link_speed(name)
-    assert (found and found.gbps) == gbps
+    assert link_speed(name) == gbps
 
 
 def problem(gpu: dict[str, Any] | None, *jobs: dict[str, Any], gpus: int = 8) -> PlacedInstance:
@@ -274,7 +273,7 @@ def test_gpu_links_that_are_assumed_are_noted_once() -> None:
     assert note == (
         "cluster.gpu.link_gbps: not known of 'L40S'; 160 Gbit/s inside a node are assumed"
     )
-    assert f"{ASSUMED.gbps:g}" in note
+    assert f"{LINK_SPEEDS['PCIE']:g}" in note
     for known in (gpu(), gpu("L40S", link_gbps=256)):
         assert problem(known, *jobs).notes == []
     assert problem(gpu("L40S"), bert(TWO), gpus=1).notes == []  # no node has two
