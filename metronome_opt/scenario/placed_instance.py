@@ -120,22 +120,18 @@ class PlacedInstance:
         """Remarks on the problem, a line each."""
         # Where they were chosen, others are not better.
         notes = _overloads(self.instance) if self.places is None else []
-        notes += self._assumed()
-        notes += [self.comparison] if self.comparison else []
-        notes += [f"{name} waits: no room is left for it" for name in self.waiting]
-        return notes
-
-    def _assumed(self) -> list[str]:
-        """Return a line if it is not known how fast GPUs of a node send to one another."""
         gpu = self.deployment.cluster.gpu
-        if not self.traffic or (gpu and gpu.link_mbps):
-            return []
+        if self.traffic and (gpu is None or gpu.link_mbps is None) and self._has_inner_traffic():
+            of_what = "GPUs that are not named" if gpu is None else quote(gpu.name)
+            gbps = f"{LINK_SPEEDS['PCIE']:g} Gbit/s inside a node are assumed"
+            notes.append(f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}")
+        notes += [self.comparison] if self.comparison else []
+        return notes + [f"{name} waits: no room is left for it" for name in self.waiting]
+
+    def _has_inner_traffic(self) -> bool:
+        """Return whether GPUs of a node may send to one another."""
         sending = [traffic for traffic in self.traffic if not traffic.step.is_stated]
-        if all(place.gpus_per_node == 1 for traffic in sending for place in traffic.transports):
-            return []
-        of_what = "GPUs that are not named" if gpu is None else quote(gpu.name)
-        gbps = f"{LINK_SPEEDS['PCIE']:g} Gbit/s inside a node are assumed"
-        return [f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}"]
+        return any(place.gpus_per_node > 1 for traffic in sending for place in traffic.transports)
 
 
 def _overloads(instance: Instance) -> list[str]:
@@ -143,10 +139,9 @@ def _overloads(instance: Instance) -> list[str]:
     capacities = {link.name: link.capacity for link in instance.links}
     lines = []
     for job in instance.jobs:
-        worst = max(
-            job.links, key=lambda link: Fraction(job.links[link], capacities[link]), default=None
-        )
-        if worst is not None and job.links[worst] * job.peak > capacities[worst]:
+        loads = ((Fraction(flows, capacities[link]), link) for link, flows in job.links.items())
+        share, worst = max(loads, key=lambda load: load[0], default=(Fraction(0), ""))
+        if share * job.peak > 1:
             lines.append(
                 f"job {job.name} overloads {worst} by itself: {job.links[worst]} x {job.peak:,} "
                 f"Mbit/s at once, {capacities[worst]:,} fit; no offset helps, other nodes or a "

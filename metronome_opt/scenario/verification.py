@@ -37,13 +37,12 @@ def verify_placed(
             if getattr(schedule, field) is not None
         ]
         return PlacedInstance(source), (*misplaced, *verify_schedule(source, schedule))
-    document = source.model_dump(mode="json", include={"cluster", "jobs"})
-    faults = tuple(check_places(document, schedule))
+    faults = tuple(check_places(_document(source, {}), schedule))
     if faults:
         return None, faults
     placed = spread(source) if schedule.places is None else source.at(schedule.places)
     places = {job.name: job.nodes or () for job in placed.jobs}
-    known = {each.job.name: each for each in read_traffic(placed)}
+    known = {traffic.job.name: traffic for traffic in read_traffic(placed)}
     faults = tuple(check_paths(_document(source, known), places, schedule.paths or {}))
     if faults:
         return None, faults

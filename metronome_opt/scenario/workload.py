@@ -16,7 +16,6 @@ from metronome_opt.files.records import (
     Name,
     Record,
     check_one,
-    read_record,
     refuse,
 )
 
@@ -197,11 +196,6 @@ class Workload(Record):
         """The parallelism with its numbers."""
         spread: Parallelism = getattr(self, self.kind.replace("-", "_"))
         return spread
-
-
-def read_workload(path: str | Path) -> Workload:
-    """Read a workload from a YAML or JSON file; errors name the file, the place and the value."""
-    return read_record(Workload, path)
 
 
 def data_folder() -> Path:

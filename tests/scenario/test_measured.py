@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from metronome_opt import load
 from metronome_opt.errors import InputError
+from metronome_opt.files.records import read_record
 from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.iteration import Iteration
-from metronome_opt.scenario.measured import MeasuredStep, read_measured
-from metronome_opt.scenario.workload import find_files, read_workload
+from metronome_opt.scenario.measured import MeasuredStep
+from metronome_opt.scenario.workload import Workload, find_files
 from tests.scenario.examples import measured, one_each, scenario, spread
 
 MB = 10**6
@@ -168,7 +169,7 @@ def test_bad_records(changes: dict[str, Any], message: str, tmp_path: Path) -> N
     path = tmp_path / "tiny.json"
     path.write_text(json.dumps(measured(**changes)))
     with pytest.raises(InputError) as caught:
-        read_measured(path)
+        read_record(MeasuredStep, path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
 
@@ -213,7 +214,9 @@ def test_shipped_records_are_of_the_device_and_precision_of_their_folder() -> No
     }.items():
         found = find_files(f"measured/{folder}", None)
         assert set(found) == models
-        for name, record in ((name, read_measured(path)) for name, path in found.items()):
+        for name, record in (
+            (name, read_record(MeasuredStep, path)) for name, path in found.items()
+        ):
             assert record.model.lower() == name
             assert (record.device.name, record.jitter is None) == ("NVIDIA H200", False)
             assert f"h200-{record.precision}" == folder
@@ -285,7 +288,7 @@ def test_a_step_that_was_not_measured_is_one_line(
 def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
     problem = load("paper-24-measured")
     assert {entry.title for entry in problem.traffic} == {
-        f"{read_workload(path).name}, measured on NVIDIA H200 (cuda)"
+        f"{read_record(Workload, path).name}, measured on NVIDIA H200 (cuda)"
         for path in find_files("workloads").values()
     }
     assert all(job.links and job.jitter for job in problem.instance.jobs)

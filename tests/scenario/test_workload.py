@@ -10,7 +10,8 @@ import yaml
 
 from metronome_opt.errors import InputError
 from metronome_opt.files.documents import read_document
-from metronome_opt.scenario.workload import find_files, read_workload
+from metronome_opt.files.records import read_record
+from metronome_opt.scenario.workload import Workload, find_files
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -44,7 +45,7 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
         ("gpt2", 48, 1600, 1024),
         ("gpt3", 24, 2048, 2048),
     ]:
-        model = read_workload(find_files("workloads")[name])
+        model = read_record(Workload, find_files("workloads")[name])
         weights = 12 * layers * hidden**2
         assert weights < model.parameters.value < 1.5 * weights
         assert 1 < model.forward_flops.value / (2 * weights * tokens) < 1.2
@@ -82,5 +83,5 @@ def test_bad_workloads(path: str, value: Any, message: str, tmp_path: Path) -> N
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(document))
     with pytest.raises(InputError) as caught:
-        read_workload(file)
+        read_record(Workload, file)
     assert str(caught.value).startswith(f"{file}: {message}")

@@ -31,7 +31,7 @@ from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
 from metronome_opt.scenario.iteration import divisor_from
 from metronome_opt.scenario.job_spec import JobSpec
-from metronome_opt.scenario.job_traffic import JobTraffic, Sources, in_slots
+from metronome_opt.scenario.job_traffic import JobTraffic, Sources
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 from metronome_opt.scenario.scenario_file import Folder, in_folder
 from metronome_opt.scenario.traffic import Traffic
@@ -146,7 +146,7 @@ class Gang(Record):
             return slowed.model_copy(update={"step": step})
         limit = math.floor(transport.rate * transport.flows)  # also of bursts that are only stated
         step = self.step if is_inside else self.step.limited_to(limit)
-        return self._with(*in_slots(step, transport, slot_ms), hyperperiod)
+        return self._with(*step.in_slots(transport, slot_ms), hyperperiod)
 
     def _stated_step(self, slot_ms: int) -> TrainingStep:
         """Return the bursts as an iteration."""
