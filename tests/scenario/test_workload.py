@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from metronome_opt.errors import InputError
 from metronome_opt.files.documents import read_document
 from metronome_opt.files.records import read_record
 from metronome_opt.scenario.workload import Workload, find_files
+from tests.builders import fault_of
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -51,16 +53,6 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
         assert 1 < model.forward_flops.value / (2 * weights * tokens) < 1.2
 
 
-def set_at(document: dict[str, Any], path: str, value: Any) -> None:
-    *parents, last = path.split(".")
-    for step in parents:
-        document = document[step]
-    if value is None:
-        del document[last]
-    else:
-        document[last] = value
-
-
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -79,9 +71,11 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
 )
 def test_bad_workloads(path: str, value: Any, message: str, tmp_path: Path) -> None:
     document = read_document(find_files("workloads")["vgg16"])
-    set_at(document, path, value)
+    *parents, last = path.split(".")
+    inner = reduce(getitem, parents, document)
+    inner[last] = value
+    if value is None:
+        del inner[last]
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(document))
-    with pytest.raises(InputError) as caught:
-        read_record(Workload, file)
-    assert str(caught.value).startswith(f"{file}: {message}")
+    assert fault_of(lambda: read_record(Workload, file)).startswith(f"{file}: {message}")
