@@ -184,11 +184,10 @@ class _Iteration:
         """
         bursts, rest = self._bursts(place)
         if place.nodes == 1 and not self._is_stated:
-            sending = sum((burst.ms for burst in bursts), Fraction(0))
-            pauses = sum((burst.after for burst in bursts), rest)
-            slots = max(1, self._nearest(pauses + sending))
+            sending = Fraction(sum(burst.ms for burst in bursts))
+            slots = max(1, self._nearest(sum((burst.after for burst in bursts), rest) + sending))
             length = min(slots, max(1, self._nearest(sending)))
-            volume = sum((burst.volume for burst in bursts), Fraction(0))
+            volume = Fraction(sum(burst.volume for burst in bursts))
             phases = [(slots - length, length, self._rate(volume, length))]
         else:
             phases, slots = self._rounded(bursts, rest)
@@ -246,25 +245,23 @@ class _Iteration:
         bursts: list[_Burst] = []
         over = sent = Fraction(0)  # when the last collective and the last burst end
         ends: list[tuple[Fraction, Fraction]] = []  # of collectives: needed, and ended
-        for before, transfer in zip([None, *self._transfers], self._transfers, strict=False):
+        for index, transfer in enumerate(self._transfers):
             ready, needed = transfer["ready_ms"], transfer["needed_ms"]
-            delay = max((end - by for by, end in ends if by <= ready), default=Fraction(0))
-            delay = max(delay, Fraction(0))
+            delay = max([Fraction(0), *(end - by for by, end in ends if by <= ready)])
             burst = _Burst(Fraction(0), *self._flow(transfer, place))
-            begin = max(ready + delay, over)
-            if bursts and before is not None and _begin_together(before, transfer):
+            if bursts and index and _begin_together(self._transfers[index - 1], transfer):
                 volume, together = bursts[-1].volume + burst.volume, bursts[-1].ms + burst.ms
                 bursts[-1] = bursts[-1]._replace(volume=volume, rate=1000 * volume / together)
                 over = sent = over + burst.ms
-                ends.append((needed, over))
-                continue
-            if transfer["is_late"]:
-                begin = max(begin, needed + delay - burst.ms)
-            over = begin + burst.ms
+            else:
+                begin = max(ready + delay, over)
+                if transfer["is_late"]:
+                    begin = max(begin, needed + delay - burst.ms)
+                over = begin + burst.ms
+                if not transfer["is_idle"]:
+                    bursts.append(burst._replace(after=begin - sent))
+                    sent = over
             ends.append((needed, over))
-            if not transfer["is_idle"]:
-                bursts.append(burst._replace(after=begin - sent))
-                sent = over
         delay = max(Fraction(0), *(end - by for by, end in ends))
         return bursts, self._compute + delay - sent
 
