@@ -331,16 +331,6 @@ def test_bad_collectives(job: dict[str, Any], message: str) -> None:
     assert fault_of(lambda: problem(gpu(), job)).startswith(f"jobs[0].{message}")
 
 
-def test_flows_of_tasks_are_read_as_they_were() -> None:
-    """Two of four tasks share an interface: of 100 Gbit/s, 50 each."""
-    old = {**bert({"node-00": 2, "node-01": 2}), "allreduce": "tasks"}
-    (job,) = problem(gpu(), old).instance.jobs
-    assert dict(job.links) == {"node-00": 2, "node-01": 2}
-    assert job.peak <= 50_000
-    (job,) = problem(gpu(), {**STATED, "allreduce": "tasks", "nodes": TWO}).instance.jobs
-    assert (dict(job.links), job.phases[0].rate) == ({"node-00": 1, "node-01": 1}, 1000)
-
-
 @pytest.mark.parametrize(
     ("job", "algorithm"),
     [
@@ -374,38 +364,6 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
 
 
 # ------------------------------------------------------------------ the best place
-
-
-@pytest.mark.parametrize(
-    ("nodes", "ms", "slots", "best_ms"),
-    [
-        # 3 * 8 * 336.7 GFLOP at 23 TFLOP/s are 351.36 ms, gradients 340 M * 4 bytes or 10,880 Mbit.
-        # 2 * 15 / 16 of that at 100 Gbit/s: 204 ms; there is no better place.
-        ({"node-00": 8, "node-01": 8}, 555.36, 111, 555),
-        # 2 * 7 / 8 of it at the 1852.8 Gbit/s inside a node: 10.28 ms.
-        ({"node-00": 8}, 361.64, 72, 360),
-        # At 100 Gbit/s between racks: 190.4 ms.
-        ({f"node-{4 * rack:02}": 1 for rack in range(8)}, 541.76, 109, 360),
-    ],
-)
-def test_bert_by_place(nodes: dict[str, int], ms: float, slots: int, best_ms: int) -> None:
-    built = problem(gpu(), bert(nodes))
-    (job,) = built.instance.jobs
-    assert float(built.iterations[0].duration) == pytest.approx(ms, abs=0.01)
-    assert job.period == slots
-    assert built.instance.best_ms(job) == best_ms
-    assert round(job.period * 5 / best_ms, 1) == (1.5 if len(nodes) == 8 else 1)
-
-
-def test_measured_steps_have_a_best_place_as_well() -> None:
-    """Of two workers, each sends 80 and 160 Mbit: all hidden but the last, 1 ms at 160 Gbit/s."""
-    buckets = [(80, 150), (160, 300)]
-    sent = [sending(mbit=mbit, ready_ms=ready, needed_ms=300) for mbit, ready in buckets]
-    step = {"compute_ms": 320, "transfers": sent, "is_fine": True}
-    (traffic,) = read_traffic(described(gpu(link_gbps=160), {"traffic": step, "workers": 2}))
-    assert traffic.best is not None
-    assert traffic.best.nodes == 1
-    assert traffic.isolated(traffic.best).duration == 321
 
 
 def shares(tasks: int, room: list[int]) -> Iterator[list[int]]:

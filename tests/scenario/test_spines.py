@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from metronome_opt.api import solve
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario
-from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.verification import check_traffic, verify_placed
 from tests.builders import fault_of
@@ -229,12 +228,6 @@ def test_other_paths_make_stated_values_false() -> None:
     together = {"a": [[0], [0]], "b": [[0], [0]]}
     false = Schedule.from_dict({**true.to_dict(), "paths": together})
     assert "contention" in str(verify_placed(made, false)[1][0])
-
-
-def test_an_instance_has_no_paths() -> None:
-    made = scene(fabric(), ring("a", (0, 2)), ring("b", (1, 3)))
-    true, problem = solved(made), build_problem(made)
-    assert "paths" in str(verify_placed(problem.instance, true)[1])
 
 
 @given(st.data())

@@ -148,20 +148,6 @@ def test_nearest_takes_few_pods_before_few_racks(taken: str, tasks: int, racks: 
     assert nearest(taken, tasks) == racks
 
 
-@examples(60)
-@given(st.data())
-def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataObject) -> None:
-    nodes = data.draw(st.lists(st.sampled_from([*LEAF_OF]), min_size=2, max_size=6))
-    allreduce: Any = data.draw(st.sampled_from(("tasks", "ring")))
-    flat = Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))
-    high = Cluster.model_validate(
-        tree(dict(LEAF_OF), {**POD_OF, "p0": None, "p1": None}, set(POD_OF))
-    )
-    one, two = (compute_placement(cluster, nodes, allreduce) for cluster in (flat, high))
-    assert (one.links, one.routes, one.rate) == (two.links, two.routes, two.rate)
-    assert one.racks == two.racks
-
-
 @examples(40)
 @given(st.integers(2, 16), st.data())
 def test_one_pod_of_all_racks_has_the_places_of_two_tiers(tasks: int, data: st.DataObject) -> None:

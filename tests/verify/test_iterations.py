@@ -17,7 +17,6 @@ from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
@@ -433,21 +432,3 @@ def stretched(problem: PlacedInstance, job: Job) -> Fraction:
         if rate is not None and phase.rate > rate:
             slots += phase.length * (phase.rate - rate) / rate
     return slots
-
-
-@given(st.data())
-@examples(100, deadline=None)
-def test_no_place_among_like_nodes_is_better_than_the_reference(data: st.DataObject) -> None:
-    """So that the reference does not depend on where the job runs.
-
-    Groups that do not divide a job are left out: 7 tasks in groups of 2 send for 8 ms if 5 and 2
-    of them are on two nodes, and for 9 ms if there are 4 and 3.
-    """
-    asked = data.draw(scenarios(uniform()))
-    asked = asked.model_copy(update={"jobs": asked.jobs[:1]})
-    step = asked.jobs[0].traffic
-    groups = [each.group for each in step.transfers] if isinstance(step, TrainingStep) else []
-    assume(all(asked.jobs[0].gpus % group == 0 for group in groups if group))
-    problems = [built(asked, places_of(data, asked)) for _ in range(2)]
-    best = {each.instance.best_ms(each.instance.jobs[0]) for each in problems if each is not None}
-    assert len(best) <= 1

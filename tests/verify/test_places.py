@@ -143,8 +143,11 @@ def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
     (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
     assert str(fault) == "waiting: stated 'd', but jobs wait only if `places` states the others"
     instance = build_problem(scenario(*JOBS), PLACES).instance
-    (fault,) = verify_placed(instance, schedule(PLACES, ["d"]))[1]
-    assert str(fault) == "places: stated nodes, but an instance has none; name its scenario"
+    stated = schedule(PLACES, ["d"], paths={"a": ((0,), (0,))})
+    assert [str(fault) for fault in verify_placed(instance, stated)[1]] == [
+        f"{field}: stated nodes, but an instance has none; name its scenario"
+        for field in ("places", "paths")
+    ]
 
 
 # ------------------------------------------------------------------ flows
