@@ -16,6 +16,7 @@ from matplotlib.patches import Patch
 
 from benchmarks.registry import Figure, benchmark
 from metronome_opt.errors import pluralise
+from metronome_opt.files.records import read_record
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.picture import new_figure, save_figure
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
@@ -24,7 +25,7 @@ from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.measured import MeasuredStep
 from metronome_opt.scenario.placed_instance import PlacedInstance
-from metronome_opt.scenario.workload import Workload, find_files, read_workload
+from metronome_opt.scenario.workload import Workload, find_files
 
 SCENARIO = "paper-24-measured"
 TABLE = Path(__file__).with_suffix(".csv")
@@ -68,7 +69,9 @@ def _computed(scenario: Scenario, folder: Path) -> Scenario:
     """Return a scenario whose traffic is computed for the cluster's GPU."""
     jobs = list(_by_model(scenario))
     for _, step in jobs:
-        workload = _as_measured(read_workload(find_files("workloads")[step.model.lower()]), step)
+        workload = _as_measured(
+            read_record(Workload, find_files("workloads")[step.model.lower()]), step
+        )
         (folder / f"{step.model.lower()}.json").write_text(json.dumps(workload))
     changes = {
         "name": f"{scenario.name}, computed",

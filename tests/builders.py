@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import pytest
+
+from metronome_opt.errors import InputError
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.problem.result import Result
@@ -124,3 +127,12 @@ def evaluation_of(result: Result) -> Evaluation:
     """Return the evaluation of a result whose hyperperiods are within the limit."""
     assert result.evaluation is not None
     return result.evaluation
+
+
+def fault_of(make: Callable[[], object]) -> str:
+    """Return the error of a function that refuses its input, in one line."""
+    with pytest.raises(InputError) as caught:
+        make()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text

@@ -1,8 +1,8 @@
-"""Fabrics of several spines, and rings of bursts over their racks."""
+"""Clusters of several spines and of racks in racks, and rings of bursts over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from metronome_opt.scenario import Scenario
@@ -21,6 +21,42 @@ def fabric(
         "oversubscription": f"{each}:{spines}" if each > spines else 1,
         "spines": spines,
         "routing": routing,
+        **fields,
+    }
+
+
+def tree(
+    rack_of: Mapping[str, str | None],
+    above: Mapping[str, str | None],
+    lifted: Collection[str] | None = None,
+    *,
+    gpus: int = 2,
+    nic: int = 100,
+    uplink: int = 400,
+    rails: int = 0,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a listed cluster, given the rack of each node and the rack above each rack.
+
+    Racks in `lifted`, all if None, have an uplink ``NAME-up``. A node has a link of its own name,
+    or `rails` of them, ``NAME-0`` and so on.
+    """
+    lifted = above if lifted is None else lifted
+    own = {node: [f"{node}-{rail}" for rail in range(rails)] or [node] for node in rack_of}
+    return {
+        "topology": "listed",
+        "nodes": [
+            {"name": node, "has": {"gpus": gpus}, "interfaces": own[node], "rack": rack}
+            for node, rack in rack_of.items()
+        ],
+        "racks": [
+            {"name": rack, "uplink": f"{rack}-up" if rack in lifted else None, "within": outer}
+            for rack, outer in above.items()
+        ],
+        "links": [
+            *({"name": link, "capacity": nic} for links in own.values() for link in links),
+            *({"name": f"{rack}-up", "capacity": uplink} for rack in above if rack in lifted),
+        ],
         **fields,
     }
 

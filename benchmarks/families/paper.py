@@ -9,13 +9,14 @@ from functools import cache
 
 from benchmarks.families.family import Case, Family, cases
 from metronome_opt.files.documents import read_document
+from metronome_opt.files.records import read_record
 from metronome_opt.problem.instance import Instance
 from metronome_opt.scenario import Scenario, build_scenario, locate, read_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import UniformCluster
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.job_spec import JobSpec
-from metronome_opt.scenario.workload import Workload, find_files, read_workload
+from metronome_opt.scenario.workload import Workload, find_files
 from metronome_opt.simulation.generators.batches import Setting, batches_around, suitable_batches
 from metronome_opt.simulation.generators.jobs import take_fragment
 
@@ -145,7 +146,7 @@ def _batch(
 
 @cache
 def _workload(model: str) -> Workload:
-    return read_workload(find_files("workloads")[model.lower()])
+    return read_record(Workload, find_files("workloads")[model.lower()])
 
 
 _SETTINGS = [

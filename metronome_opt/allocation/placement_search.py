@@ -32,7 +32,7 @@ from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.objectives import MeanWeights
-from metronome_opt.scenario.build import build_job, build_scenario, place_job
+from metronome_opt.scenario.build import build_scenario, place_job
 from metronome_opt.scenario.cluster import ANY_COST, Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
@@ -303,10 +303,8 @@ class PlacementSearch:
                 key = index, nodes, paths, tuple(rails)
                 if key not in self._jobs_at:
                     there = spec.model_copy(update={"nodes": nodes, "paths": paths or spec.paths})
-                    placed = place_job(scenario, index, there, self.traffic[spec.name], rails)
-                    self._jobs_at[key] = build_job(
-                        scenario, index, self.traffic[spec.name], *placed
-                    )
+                    traffic = self.traffic[spec.name]
+                    self._jobs_at[key] = place_job(scenario, index, there, traffic, rails)[1]
                 jobs.append(self._jobs_at[key])
         return Instance(
             name=scenario.name,

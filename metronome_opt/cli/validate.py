@@ -11,6 +11,7 @@ import typer
 from metronome_opt.cli import options
 from metronome_opt.errors import InputError, pluralise, quote
 from metronome_opt.files.documents import is_database, read_document
+from metronome_opt.files.records import read_record
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, STATE_FORMAT, read_job
 from metronome_opt.problem.instance import INSTANCE_FORMAT
 from metronome_opt.problem.schedule import SCHEDULE_FORMAT, Schedule, read_schedule
@@ -18,7 +19,7 @@ from metronome_opt.scenario import locate
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, read_cluster
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT
-from metronome_opt.scenario.workload import WORKLOAD_FORMAT, read_workload
+from metronome_opt.scenario.workload import WORKLOAD_FORMAT, Workload
 
 
 def validate(
@@ -87,5 +88,5 @@ _READERS: Mapping[str, Callable[[Path], str]] = {
     CLUSTER_FORMAT: lambda path: f"a cluster: {pluralise(len(read_cluster(path).nodes), 'node')}",
     JOB_FORMAT: lambda path: f"a job: {read_job(path).name}",
     SCHEDULE_FORMAT: lambda path: _of_schedule(read_schedule(path)),
-    WORKLOAD_FORMAT: lambda path: f"a workload: {read_workload(path).name}",
+    WORKLOAD_FORMAT: lambda path: f"a workload: {read_record(Workload, path).name}",
 }

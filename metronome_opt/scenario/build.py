@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, Job, default_limit
@@ -77,35 +76,34 @@ def build_scenario(
         )
     cluster = scenario.cluster
     free_gpus(scenario)
+    if known is None:
+        known = {traffic.job.name: traffic for traffic in read_traffic(scenario)}
     tasks: list[Task] = []
     iterations: list[Iteration] = []
-    jobs: list[dict[str, Any]] = []
+    jobs: list[Job] = []
     parts: dict[str, int] = {}
     paths: dict[str, Paths] = {}
     taken: Counter[str] = Counter()
-    if known is None:
-        known = {each.job.name: each for each in read_traffic(scenario)}
-    for index, job in enumerate(scenario.jobs):
-        traffic, nodes = known[job.name], job.nodes
-        if nodes is None:
+    for index, spec in enumerate(scenario.jobs):
+        if spec.nodes is None:
             raise InputError(
                 f"jobs[{index}].nodes: missing; name the node of each task, or `allocate` them"
             )
-        rails = cluster.next_rails(nodes, job.each.gpus, taken)
-        placement, period = place_job(scenario, index, job, traffic, rails)
-        iterations.append(traffic.at(placement.transport))
-        pods = job.pods or (None,) * job.workers
+        rails = cluster.next_rails(spec.nodes, spec.each.gpus, taken)
+        placement, job = place_job(scenario, index, spec, known[spec.name], rails)
+        jobs.append(job)
+        iterations.append(known[spec.name].at(placement.transport))
+        pods = spec.pods or (None,) * spec.workers
         tasks += [
-            Task(job.name, number, node, links, pod, job.namespace)
+            Task(spec.name, number, node, links, pod, spec.namespace)
             for number, (node, links, pod) in enumerate(
-                zip(nodes, placement.routes, pods, strict=True)
+                zip(spec.nodes, placement.routes, pods, strict=True)
             )
         ]
-        jobs.append(_job(scenario, index, traffic, placement, period))
         if placement.transport.flows > 1:
-            parts[job.name] = placement.transport.flows
+            parts[spec.name] = placement.transport.flows
         if placement.paths:
-            paths[job.name] = placement.paths
+            paths[spec.name] = placement.paths
     document = {
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
@@ -115,14 +113,12 @@ def build_scenario(
         "traffic_classes": cluster.traffic_classes,
         "network": cluster.network,
     }
-    instance = Instance.from_dict(document)
-    costs = {job.name: job.max_network_cost for job in scenario.jobs}
-    deployment = Deployment(cluster, tuple(tasks), parts, costs)
+    costs = {spec.name: spec.max_network_cost for spec in scenario.jobs}
     return PlacedInstance(
-        instance,
-        tuple(known[job.name] for job in scenario.jobs),
+        Instance.from_dict(document),
+        tuple(known[spec.name] for spec in scenario.jobs),
         tuple(iterations),
-        deployment,
+        Deployment(cluster, tuple(tasks), parts, costs),
         paths=paths,
     )
 
@@ -130,82 +126,65 @@ def build_scenario(
 def place_job(
     scenario: Scenario,
     index: int,
-    job: JobSpec,
+    spec: JobSpec,
     traffic: JobTraffic,
     rails: Sequence[tuple[str, ...]],
-) -> tuple[Placement, int]:
-    """Return the placement of a job on the nodes that it names, and its period there in slots.
+) -> tuple[Placement, Job]:
+    """Return a job on the nodes that it names: its placement, and the job of the instance.
 
     Parameters
     ----------
-    index
-        The place of the job in the scenario, which errors name.
-    job, traffic
-        The job, and its traffic wherever it runs.
+    scenario, index
+        Its scenario, and its index there, which errors name.
+    spec, traffic
+        The job with its nodes, and its traffic wherever it runs.
     rails
         The interfaces of each task.
 
     Raises
     ------
     InputError
-        If links or the hyperperiod do not allow it.
+        If links, the hyperperiod or the period do not allow it.
     """
-    cluster = scenario.cluster
+    cluster, slot_ms, slots = scenario.cluster, scenario.slot_ms, scenario.hyperperiod_slots
     try:
         placement = compute_placement(
             cluster,
-            job.nodes or (),
+            spec.nodes or (),
             traffic.algorithm,
-            task_gpus=job.each.gpus,
+            task_gpus=spec.each.gpus,
             rails=rails,
-            paths=cluster.steer(job.name, job.paths),
+            paths=cluster.steer(spec.name, spec.paths),
         )
         if not placement.rate and not traffic.step.is_stated:
             raise InputError(
-                f"workers: {job.workers}: {placement.bottleneck} has less than 1 Mbit/s for each"
+                f"workers: {spec.workers}: {placement.bottleneck} has less than 1 Mbit/s for each"
             )
-        slots = scenario.hyperperiod_slots
-        return placement, traffic.period(placement.transport, scenario.slot_ms, slots)
+        period = traffic.period(placement.transport, slot_ms, slots)
+        offsets: dict[str, int | None] = {}
+        for field, slack in (("fixed_offset", 0), ("current_offset", spec.max_stretch_ms)):
+            value: int | None = getattr(spec, f"{field}_ms")
+            longest = period * slot_ms + slack
+            if value is not None and value >= longest:
+                raise InputError(
+                    f"{field}_ms: {quote(value)}: must be below the period of {longest} ms"
+                )
+            offsets[field] = None if value is None else value // slot_ms
     except InputError as error:
         raise InputError(f"jobs[{index}].{error}") from None
-
-
-def build_job(
-    scenario: Scenario, index: int, traffic: JobTraffic, placement: Placement, period: int
-) -> Job:
-    """Return a job of the instance of a scenario, given its placement and its period there."""
-    return Job.model_validate(_job(scenario, index, traffic, placement, period))
-
-
-def _job(
-    scenario: Scenario, index: int, traffic: JobTraffic, placement: Placement, period: int
-) -> dict[str, Any]:
-    """Return one job of the instance as a document."""
-    job, (phases, _) = scenario.jobs[index], traffic.in_slots(placement.transport, scenario.slot_ms)
-    offsets: dict[str, int | None] = {}
-    for which, slack in (("fixed_offset", 0), ("current_offset", job.max_stretch_ms)):
-        value: int | None = getattr(job, f"{which}_ms")
-        longest = period * scenario.slot_ms + slack
-        if value is not None and value >= longest:
-            raise InputError(
-                f"jobs[{index}].{which}_ms: {quote(value)}: must be below the period of {longest} "
-                "ms"
-            )
-        offsets[which] = None if value is None else value // scenario.slot_ms
-    best_ms = traffic.best_ms(placement.transport, scenario.slot_ms, scenario.hyperperiod_slots)
-    is_other = best_ms != period * scenario.slot_ms
-    return {
-        "name": job.name,
-        "period": period,
-        "weight": job.priority,
-        "ready": job.ready_ms // scenario.slot_ms,
-        "max_stretch": job.max_stretch_ms // scenario.slot_ms,
-        "phases": [phase.model_dump() for phase in phases],
-        "links": dict(placement.links),
-        "jitter": traffic.jitter,
-        "best_ms": best_ms if is_other else None,
+    best_ms = traffic.best_ms(placement.transport, slot_ms, slots)
+    return placement, Job(
+        name=spec.name,
+        period=period,
+        weight=spec.priority,
+        ready=spec.ready_ms // slot_ms,
+        max_stretch=spec.max_stretch_ms // slot_ms,
+        phases=traffic.in_slots(placement.transport, slot_ms)[0],
+        links=placement.links,
+        jitter=traffic.jitter,
+        best_ms=None if best_ms == period * slot_ms else best_ms,
         **offsets,
-    }
+    )
 
 
 def with_hyperperiod(scenario: Scenario) -> Scenario:

@@ -1,16 +1,16 @@
-"""Clusters: nodes in a tree of links, and the flows of a placed job."""
+"""Clusters: nodes in a tree of links."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, format_path, quote
@@ -24,7 +24,7 @@ from metronome_opt.files.records import (
     refuse,
 )
 from metronome_opt.problem.instance import Link, Network, TrafficClasses
-from metronome_opt.scenario.nodes import ASSUMED, Gpu, Node, Rack, add_downlinks, gpu_as_written
+from metronome_opt.scenario.nodes import LINK_SPEEDS, Gpu, Node, Rack
 
 MAX_NODES = 100_000
 MAX_TASKS = 100_000
@@ -109,7 +109,7 @@ class Cluster(Record):
     racks: Annotated[tuple[Rack, ...], Field(strict=False, max_length=_MAX_RACKS)] = ()
     links: Annotated[tuple[Link, ...], Field(strict=False)]
     zone_costs: Annotated[tuple[Distance, ...], Field(strict=False)] = ()
-    gpu: Annotated[Gpu | None, PlainSerializer(gpu_as_written)] = None
+    gpu: Gpu | None = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
     routing: Routing = "ecmp"
@@ -119,30 +119,26 @@ class Cluster(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if any(rack.uplinks for rack in self.racks):
-            self.__dict__ |= add_downlinks(self.racks, self.links)  # it is not in use yet
+            _add_downlinks(self)
         for field in ("nodes", "racks", "links"):
-            check_unique(field, [each.name for each in getattr(self, field)])
+            check_unique(field, [record.name for record in getattr(self, field)])
         _check_links(self)
         _check_racks(self)
-        _check_tiers(self)
         _check_regions(self)
-        _check_costs(self.zone_costs, {rack.name for rack in self.racks})
-        check_background(self.background, {link.name: link.capacity for link in self.links})
+        _check_costs(self)
         return self
 
     @cached_property
     def uplink_paths(self) -> Mapping[str | None, tuple[str, ...]]:
         """The racks on the way up from each rack, the rack itself first; none from no rack."""
         within = {rack.name: rack.within for rack in self.racks}
-        ways: dict[str | None, tuple[str, ...]] = {None: ()}
-        for rack in self.racks:
-            way: tuple[str, ...] = (rack.name,)
-            while (above := within[way[-1]]) is not None and len(way) < MAX_TIERS:
-                if above in way:
-                    break
-                way += (above,)
-            ways[rack.name] = way
-        return ways
+        paths: dict[str | None, tuple[str, ...]] = {None: ()}
+        for name in within:
+            path = [name]
+            while (above := within[path[-1]]) is not None and len(path) <= MAX_TIERS:
+                path.append(above)
+            paths[name] = tuple(path)
+        return paths
 
     @cached_property
     def uplinks(self) -> Mapping[str, tuple[str, ...]]:
@@ -172,14 +168,13 @@ class Cluster(Record):
     @cached_property
     def capacities(self) -> Mapping[str, int]:
         """Mbit/s per link besides background traffic, in the order of the links."""
-        return {
-            link.name: _left(link.capacity, self.background.get(link.name)) for link in self.links
-        }
+        taken = self.background
+        return {link.name: _left(link.capacity, taken.get(link.name, "0%")) for link in self.links}
 
     @cached_property
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
         """Network costs between racks."""
-        return {(way.origin, way.destination): way.cost for way in self.zone_costs}
+        return {(ends.origin, ends.destination): ends.cost for ends in self.zone_costs}
 
     @cached_property
     def region_cost(self) -> Mapping[tuple[str, str], int]:
@@ -199,8 +194,8 @@ class Cluster(Record):
 
     def links_of(self, node: Node) -> tuple[str, ...]:
         """Return the links that the traffic of a node may cross, its own ones first."""
-        way = self.uplink_paths[node.rack]
-        between = (link for rack in way for link in (*self.uplinks[rack], *self.downlinks[rack]))
+        racks = self.uplink_paths[node.rack]
+        between = (link for rack in racks for link in (*self.uplinks[rack], *self.downlinks[rack]))
         return (*node.rails, *between)
 
     def next_rails(
@@ -222,14 +217,9 @@ class Cluster(Record):
         return {}
 
     @cached_property
-    def link_mbps(self) -> int | None:
-        """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
-        return None if self.gpu is None else self.gpu.link_mbps
-
-    @property
     def inside_mbps(self) -> int:
         """What one GPU sends to the others of its node, as assumed where it is not known."""
-        return self.link_mbps or round(1000 * ASSUMED.gbps)
+        return (self.gpu and self.gpu.link_mbps) or round(1000 * LINK_SPEEDS["PCIE"])
 
     def steer(self, job: str, paths: Paths | None = None) -> Paths | str | None:
         """Return the `paths` of `compute_placement` for a job.
@@ -242,8 +232,8 @@ class Cluster(Record):
 
     def check_spines(self, paths: Paths) -> None:
         """Refuse unknown spines."""
-        for task, its in enumerate(paths):
-            for spine in its:
+        for task, spines in enumerate(paths):
+            for spine in spines:
                 if not 0 <= spine < self.spines:
                     raise InputError(
                         f"paths[{task}]: there is no spine {spine} of 0 to {self.spines - 1}"
@@ -253,8 +243,8 @@ class Cluster(Record):
         """Return how many switches of each tier some racks are in, from the top."""
         if self.depth == 1:
             return (len(racks),)
-        ways = [tuple(reversed(self.uplink_paths[rack])) for rack in racks]
-        return tuple(len({way[:tier] for way in ways}) for tier in range(1, self.depth + 1))
+        paths = [tuple(reversed(self.uplink_paths[rack])) for rack in racks]
+        return tuple(len({path[:tier] for path in paths}) for tier in range(1, self.depth + 1))
 
     @cached_property
     def depth(self) -> int:
@@ -267,55 +257,85 @@ class Cluster(Record):
         return {link.name: index for index, link in enumerate(self.links)}
 
 
-def check_background(background: Mapping[str, str], capacities: Mapping[str, int]) -> None:
-    """Refuse background traffic on unknown links, or that leaves nothing of one."""
-    for link, taken in background.items():
-        where = format_path(["background", link])
-        if link not in capacities:
-            refuse(where, f"there is no link {quote(link)}")
-        if _left(capacities[link], taken) < 1:
-            refuse(where, f"{taken}: leaves nothing of its {capacities[link]:,} Mbit/s; state less")
-
-
-def _left(capacity: int, taken: str | None) -> int:
+def _left(capacity: int, taken: str) -> int:
     """Return the bandwidth besides background traffic of a link, in whole Mbit/s, rounded down."""
-    match = _TAKEN.fullmatch(taken or "0%")
-    assert match is not None  # noqa: S101 (checked when it was read)
-    share = Fraction(capacity, 100) if match[2] == "%" else _UNITS[match[2]]
-    return math.floor(capacity - Fraction(match[1]) * share)
+    number, unit = re.findall(r"[0-9.]+|\S+$", taken)
+    share = Fraction(capacity, 100) if unit == "%" else _UNITS[unit]
+    return math.floor(capacity - Fraction(number) * share)
+
+
+def _add_downlinks(cluster: Cluster) -> None:
+    """Add the links from several spines, which files may leave out.
+
+    Unlike numbers of uplinks are refused, and several of racks in racks.
+    """
+    racks, links = list(cluster.racks), {link.name: link for link in cluster.links}
+    count = next(len(rack.ups) for rack in racks if rack.ups)
+    for index, rack in enumerate(racks):
+        if rack.ups and len(rack.ups) != count:
+            refuse(
+                f"racks[{index}].uplinks",
+                f"{len(rack.ups)} of them, and other racks have {count}; give each rack one "
+                "to each spine",
+            )
+        if count == 1:
+            more: dict[str, Any] = {"uplink": next(iter(rack.ups), None), "uplinks": None}
+        elif rack.within is not None:
+            fault = "several uplinks are for two tiers; leave it out"
+            refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}")
+        elif rack.downlinks is None and {*rack.ups} <= links.keys() and len({*rack.ups}) > 1:
+            downs = {f"{up}-down": links[up] for up in rack.ups}
+            for name, up in downs.items():
+                links.setdefault(name, up.model_copy(update={"name": name}))
+            more = {"downlinks": tuple(downs)}
+        else:
+            continue
+        racks[index] = rack.model_copy(update=more)
+    added = [*links.values()][len(cluster.links) :]
+    # It is not in use yet.
+    cluster.__dict__ |= {"racks": tuple(racks), "links": (*cluster.links, *added)}
 
 
 def _check_links(cluster: Cluster) -> None:
-    """Refuse interfaces and uplinks that are not links, and links that are neither or both."""
-    ways = [
-        (f"nodes[{i}].interface" + (f"s[{number}]" if node.interfaces else ""), rail)
-        for i, node in enumerate(cluster.nodes)
-        for number, rail in enumerate(node.rails)
-    ]
-    ways += [
-        (f"racks[{i}].{field}" + (f"s[{number}]" if len(its) > 1 else ""), link)
-        for i, rack in enumerate(cluster.racks)
-        for field, its in (("uplink", rack.ups), ("downlink", rack.downlinks or ()))
-        for number, link in enumerate(its)
-    ]
-    known = {link.name for link in cluster.links}
+    """Refuse interfaces and uplinks that are not links, and links that are neither or both.
+
+    Refuse background traffic on unknown links, too, or that leaves nothing of one.
+    """
+    known = {link.name: link.capacity for link in cluster.links}
     user: dict[str, str] = {}
-    for where, link in ways:
+    for where, link in _link_users(cluster):
         if link not in known:
             refuse(where, f"there is no link {quote(link)}")
         if link in user:
             refuse(where, f"{quote(link)} is also {user[link]}; each link has one place")
         user[link] = where
-    for index, each in enumerate(cluster.links):
-        if each.name not in user:
+    for index, link in enumerate(known):
+        if link not in user:
             refuse(
                 f"links[{index}].name",
-                f"{quote(each.name)} is no node's interface and no rack's uplink; leave it out",
+                f"{quote(link)} is no node's interface and no rack's uplink; leave it out",
             )
+    for link, taken in cluster.background.items():
+        where = format_path(["background", link])
+        if link not in known:
+            refuse(where, f"there is no link {quote(link)}")
+        if _left(known[link], taken) < 1:
+            refuse(where, f"{taken}: leaves nothing of its {known[link]:,} Mbit/s; state less")
+
+
+def _link_users(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield the location of each link of a node or a rack, and its name."""
+    for index, node in enumerate(cluster.nodes):
+        for number, rail in enumerate(node.rails):
+            yield f"nodes[{index}].interface" + (f"s[{number}]" if node.interfaces else ""), rail
+    for index, rack in enumerate(cluster.racks):
+        for field, links in (("uplink", rack.ups), ("downlink", rack.downlinks or ())):
+            for number, link in enumerate(links):
+                yield f"racks[{index}].{field}" + (f"s[{number}]" if len(links) > 1 else ""), link
 
 
 def _check_racks(cluster: Cluster) -> None:
-    """Refuse unknown racks, and racks that hold nothing."""
+    """Refuse unknown racks, empty ones, and those in themselves or in too many others."""
     known = {rack.name for rack in cluster.racks}
     used = {*(node.rack for node in cluster.nodes), *(rack.within for rack in cluster.racks)}
     for index, node in enumerate(cluster.nodes):
@@ -324,20 +344,14 @@ def _check_racks(cluster: Cluster) -> None:
     for index, rack in enumerate(cluster.racks):
         if rack.name not in used:
             refuse(f"racks[{index}].name", f"{quote(rack.name)} holds no node; leave it out")
-
-
-def _check_tiers(cluster: Cluster) -> None:
-    """Refuse racks in unknown racks, in themselves, or in too many others."""
-    within = {rack.name: rack.within for rack in cluster.racks}
     for index, rack in enumerate(cluster.racks):
-        if rack.within is not None and rack.within not in within:
+        if rack.within is not None and rack.within not in known:
             refuse(f"racks[{index}].within", f"there is no rack {quote(rack.within)}")
     for index, rack in enumerate(cluster.racks):
-        way = cluster.uplink_paths[rack.name]
-        above = within[way[-1]]
-        if above is not None:
+        path = cluster.uplink_paths[rack.name]
+        if len(path) > MAX_TIERS:
             many = f"has more than {MAX_TIERS - 1} others above it"
-            fault = "stands in itself" if above in way else many
+            fault = "stands in itself" if len({*path}) < len(path) else many
             refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}; leave one out")
 
 
@@ -358,15 +372,16 @@ def _check_regions(cluster: Cluster) -> None:
                 )
 
 
-def _check_costs(costs: Sequence[Distance], known: set[str]) -> None:
+def _check_costs(cluster: Cluster) -> None:
     """Refuse costs of unknown racks, of one rack to itself, and costs given twice."""
     first: dict[tuple[str, str], int] = {}
-    for index, way in enumerate(costs):
-        same = first.setdefault((way.origin, way.destination), index)
+    for index, cost in enumerate(cluster.zone_costs):
+        where, ends = f"zone_costs[{index}]", (cost.origin, cost.destination)
+        same = first.setdefault(ends, index)
         if same != index:
-            refuse(f"zone_costs[{index}]", f"has the racks of zone_costs[{same}]; leave it out")
-        for end, name in (("origin", way.origin), ("destination", way.destination)):
-            if name not in known:
-                refuse(f"zone_costs[{index}].{end}", f"there is no rack {quote(name)}")
-        if way.origin == way.destination:
-            refuse(f"zone_costs[{index}]", f"{quote(way.origin)} is both of its ends; leave it out")
+            refuse(where, f"has the racks of zone_costs[{same}]; leave it out")
+        for field, name in zip(("origin", "destination"), ends, strict=True):
+            if name not in cluster.uplinks:
+                refuse(f"{where}.{field}", f"there is no rack {quote(name)}")
+        if cost.origin == cost.destination:
+            refuse(where, f"{quote(cost.origin)} is both of its ends; leave it out")

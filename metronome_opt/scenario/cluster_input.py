@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -32,7 +33,6 @@ from metronome_opt.scenario.cluster import (
     Distance,
     HashSeed,
     Routing,
-    check_background,
 )
 from metronome_opt.scenario.nodes import Gpu, Node, Rack, Resources
 from metronome_opt.scenario.workload import Rational, megabits
@@ -106,31 +106,23 @@ class UniformCluster(Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         megabits("nic", self.nic_gbps, self.nic_mbps)
-        self._check_tree()
-        if self.background:
-            links = self.model_copy(update={"background": {}}).listed.capacities
-            check_background(self.background, links)
-        return self
-
-    def _check_tree(self) -> None:
         if self.topology == "single-switch":
             for field in ("racks", "oversubscription", "spines", "routing"):
                 if getattr(self, field) is not None:
                     refuse(field, "a single switch has none; leave it out or use leaf-spine")
-            return
-        if self.racks is None:
-            refuse("racks", "missing; a leaf-spine network needs the number of racks")
-        if self.nodes % self.racks:
-            refuse(
-                "racks",
-                f"{self.racks}: the {self.nodes} nodes cannot be shared out evenly; "
-                "choose a divisor",
-            )
-        ratio = self.oversubscription or 1
-        if ratio < 1:
-            refuse("oversubscription", f"{ratio}: must be at least 1, write 2:1 for half the rate")
-        if not self.uplink:
-            refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
+        else:
+            ratio = self.oversubscription or 1
+            if self.racks is None:
+                refuse("racks", "missing; a leaf-spine network needs the number of racks")
+            if self.nodes % self.racks:
+                fault = f"the {self.nodes} nodes cannot be shared out evenly; choose a divisor"
+                refuse("racks", f"{self.racks}: {fault}")
+            if ratio < 1:
+                fault = "must be at least 1, write 2:1 for half the rate"
+                refuse("oversubscription", f"{ratio}: {fault}")
+            if not self.uplink:
+                refuse("oversubscription", f"{ratio}: leaves an uplink less than 1 Mbit/s")
+        return self
 
     @property
     def nic(self) -> int:
@@ -143,48 +135,37 @@ class UniformCluster(Record):
         nodes, parts = self.nodes // (self.racks or 1), self.spines or 1
         return math.floor(nodes * self.nic / (parts * (self.oversubscription or Fraction(1))))
 
-    @property
+    @cached_property
     def listed(self) -> Cluster:
         """The cluster with its nodes one by one.
 
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
         """
-        has = room_of(self.gpus)
-        racks = [f"rack-{index}" for index in range(self.racks or 0)]
-        uplinks = [Rack(name=rack, **self._links(rack)) for rack in racks]
+        names = [f"rack-{index}" for index in range(self.racks or 0)]
+        racks = [Rack(name=rack, **self._links(rack)) for rack in names]
         digits = max(2, len(str(self.nodes - 1)))
-        names = [f"node-{index:0{digits}}" for index in range(self.nodes)]
-        nodes = [
-            Node(
-                name=name,
-                has=has,
-                interface=name,
-                rack=racks[index * len(racks) // self.nodes] if racks else None,
-            )
-            for index, name in enumerate(names)
-        ]
-        return Cluster(
-            nodes=tuple(nodes),
-            racks=tuple(uplinks),
-            links=(
-                *(Link(name=node.name, capacity=self.nic) for node in nodes),
-                *(
-                    Link(name=link, capacity=self.uplink)
-                    for rack in uplinks
-                    for link in (*rack.ups, *(rack.downlinks or ()))
-                ),
-            ),
-            zone_costs=tuple(
+        nodes, has = [], room_of(self.gpus)
+        for index in range(self.nodes):
+            name, home = f"node-{index:0{digits}}", index * len(racks) // self.nodes
+            rack = names[home] if names else None
+            nodes.append(Node(name=name, has=has, interface=name, rack=rack))
+        links = [Link(name=node.name, capacity=self.nic) for node in nodes]
+        for its in racks:
+            between = (*its.ups, *(its.downlinks or ()))
+            links += [Link(name=link, capacity=self.uplink) for link in between]
+        as_given = ("gpu", "background", "traffic_classes", "hash_seed", "network")
+        tree = {
+            **{field: getattr(self, field) for field in as_given},
+            "nodes": nodes,
+            "racks": racks,
+            "links": links,
+            "zone_costs": [
                 Distance(origin=one, destination=other, cost=_RACK_COST)
-                for one, other in permutations(racks, 2)
-            ),
-            gpu=self.gpu,
-            background=self.background,
-            traffic_classes=self.traffic_classes,
-            routing=self.routing or "ecmp",
-            hash_seed=self.hash_seed,
-            network=self.network,
-        )
+                for one, other in permutations(names, 2)
+            ],
+            "routing": self.routing or "ecmp",
+        }
+        return Cluster.model_validate(tree)
 
     def _links(self, rack: str) -> dict[str, Any]:
         """Return the names of the links between a rack and the spines."""
@@ -198,15 +179,14 @@ class UniformCluster(Record):
 
 def _in_full(value: Any) -> Any:
     """Read a cluster by its topology, so that errors fit its form; return it listed."""
-    if isinstance(value, (UniformCluster, Cluster)):
-        written = value
-    else:
-        topology = value.get("topology") if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping):
+        topology = value.get("topology")
         if topology not in (None, "listed", "single-switch", "leaf-spine"):
             known = "'single-switch', 'leaf-spine' or 'listed'"
             refuse("topology", f"must be {known}, got {quote(topology)}")
-        written = (Cluster if topology == "listed" else UniformCluster).model_validate(value)
-    return written.listed if isinstance(written, UniformCluster) else written
+        if topology != "listed":
+            value = UniformCluster.model_validate(value)
+    return value.listed if isinstance(value, UniformCluster) else value
 
 
 FullCluster = Annotated[

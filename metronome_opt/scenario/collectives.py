@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from metronome_opt.errors import InputError
 from metronome_opt.files.records import Exact, Positive, Record, refuse
+from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario.iteration import Burst, Iteration
 
 _MEMBERS = 2  # GPUs of a collective, at least
@@ -89,14 +90,12 @@ class Transfer(Record):
             refuse("needed_ms", f"{needed:g}: is before ready_ms, {ready:g}; begin earlier")
         return self
 
-    def is_beside(self, other: Transfer) -> bool:
-        """Return whether it forms one burst with another one: all GPUs begin both at once."""
-        pair = self, other
-        return (
-            (self.ready_ms, self.needed_ms) == (other.ready_ms, other.needed_ms)
-            and all(each.group is None and not each.is_idle for each in pair)
-            and all(each.kind != "stated" for each in pair)
-        )
+    @property
+    def start(self) -> tuple[Fraction, Fraction] | None:
+        """When all GPUs begin it, by which it is one burst with others; None if not all do."""
+        if self.group is not None or self.is_idle or self.kind == "stated":
+            return None
+        return self.ready_ms, self.needed_ms
 
 
 class Transport(NamedTuple):
@@ -247,23 +246,29 @@ class TrainingStep(Record):
         bursts: list[Burst] = []
         end = last = delay = Fraction(0)  # of the last collective, of the last burst
         needed: list[tuple[Fraction, Fraction]] = []
-        for before, transfer in zip((None, *self.transfers), self.transfers, strict=False):
-            arrived = [each for each in needed if each[0] <= transfer.ready_ms]
-            delay = max([delay, *(ended - by for by, ended in arrived)])
+        start = None  # of the last collective
+        for transfer in self.transfers:
+            arrived = (ended - by for by, ended in needed if by <= transfer.ready_ms)
+            delay = max([delay, *arrived])
             begin = max(transfer.ready_ms + delay, end)
             burst = transport.burst(transfer)
-            if before and bursts and transfer.is_beside(before):
+            if start and transfer.start == start:
                 bursts[-1] = bursts[-1].joined(burst)
                 end = last = end + burst.duration
-                needed.append((transfer.needed_ms, end))
-                continue
-            if transfer.is_late:
-                begin = max(begin, transfer.needed_ms + delay - burst.duration)
-            end = begin + burst.duration
+            else:
+                if transfer.is_late:
+                    begin = max(begin, transfer.needed_ms + delay - burst.duration)
+                end = begin + burst.duration
+                if not transfer.is_idle:
+                    bursts.append(replace(burst, after=begin - last))
+                    last = end
             needed.append((transfer.needed_ms, end))
-            if not transfer.is_idle:
-                bursts.append(replace(burst, after=begin - last))
-                last = end
+            start = transfer.start
         delay = max([delay, *(ended - by for by, ended in needed)])
         rest = self.compute_ms + delay - last
         return Iteration(tuple(bursts), rest, self.is_fine)
+
+    def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
+        """Return its bursts in slots at a place, and the slots of the iteration."""
+        exact, is_inside = self.at(transport), transport.nodes == 1 and not self.is_stated
+        return exact.to_slots_inside(slot_ms) if is_inside else exact.to_slots(slot_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -74,13 +74,7 @@ class Placement:
 
 
 class _Sender(NamedTuple):
-    """A task that sends: its interfaces, the task that it sends to, and the racks on its way.
-
-    Attributes
-    ----------
-    left, entered
-        The racks that its traffic leaves, and those that it enters.
-    """
+    """A task, its interfaces, the task that it sends to, and the racks that are left, entered."""
 
     task: int
     rails: tuple[str, ...]
@@ -150,7 +144,7 @@ def compute_placement(
         senders = _senders(cluster, nodes, near, algorithm)
         if paths is not None:
             spines = _spines_of(cluster, len(nodes), senders, paths)
-        parts, routes = _from_senders(cluster, nodes, senders, spines)
+        parts, routes = _from_senders(cluster, len(nodes), senders, spines)
         transport = transport._replace(flows=parts)
     if isinstance(paths, tuple) and any(paths) and not spines:
         raise InputError("paths: no flow of it has one of its own; leave them out")
@@ -171,52 +165,56 @@ def compute_placement(
 
 
 def _senders(
-    cluster: Cluster,
-    nodes: Sequence[str],
-    near: Sequence[tuple[str, ...]],
-    algorithm: Algorithm,
+    cluster: Cluster, nodes: Sequence[str], near: Sequence[tuple[str, ...]], algorithm: Algorithm
 ) -> list[_Sender]:
-    """Return the tasks that send to other nodes: all, or the last one on each node."""
-    ways = [cluster.uplink_paths[cluster.nodes_by_name[name].rack] for name in nodes]
-    if algorithm != "tasks":
-        return [
-            _Sender(task, its, to, _without(ways[task], ways[to]), _without(ways[to], ways[task]))
-            for task, its, to in _around(nodes, near)
-        ]
-    shared, count = set(ways[0]).intersection(*ways), len(nodes)
+    """Return the tasks that send to other nodes: all, or the last one on each node.
+
+    A ring visits the tasks of a node one after the other, and nodes in the order of their first
+    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
+    """
+    above = [cluster.uplink_paths[cluster.nodes_by_name[name].rack] for name in nodes]
     senders = []
-    for task, (its, way) in enumerate(zip(near, ways, strict=True)):
-        others = (*range(task + 1, count), *range(task))
-        to = next(other for other in others if nodes[other] != nodes[task])
-        senders.append(_Sender(task, its, to, _without(way, shared), _without(way, shared)))
+    if algorithm == "tasks":
+        shared, count = set(above[0]).intersection(*above), len(nodes)
+        for task, rails in enumerate(near):
+            others = (*range(task + 1, count), *range(task))
+            to = next(other for other in others if nodes[other] != nodes[task])
+            left = [rack for rack in above[task] if rack not in shared]
+            senders.append(_Sender(task, rails, to, left, left))
+        return senders
+    last = {node: task for task, node in enumerate(nodes)}  # in the order of first tasks
+    around: dict[str, dict[str, None]] = {}
+    for node, rails in zip(nodes, near, strict=True):
+        around.setdefault(node, {}).update(dict.fromkeys(rails))
+    tasks = list(last.values())
+    for task, to in zip(tasks, [*tasks[1:], tasks[0]], strict=True):
+        left = [rack for rack in above[task] if rack not in above[to]]
+        entered = [rack for rack in above[to] if rack not in above[task]]
+        senders.append(_Sender(task, tuple(around[nodes[task]]), to, left, entered))
     return senders
 
 
-def _without(racks: Sequence[str], others: Collection[str]) -> list[str]:
-    return [rack for rack in racks if rack not in others]
-
-
 def _from_senders(
-    cluster: Cluster, nodes: Sequence[str], senders: Sequence[_Sender], spines: Paths
+    cluster: Cluster, tasks: int, senders: Sequence[_Sender], spines: Paths
 ) -> tuple[int, list[tuple[str, ...]]]:
     """Return the parts of what a task sends, and the links of tasks, one as often as parts."""
-    is_even = not spines and any(each.is_between(cluster) for each in senders)
+    is_even = not spines and any(sender.is_between(cluster) for sender in senders)
     over = cluster.spines if is_even else 1
-    parts = math.lcm(over, *[len(each.rails) for each in senders])
+    parts = math.lcm(over, *[len(sender.rails) for sender in senders])
     if parts > _MAX_PARTS:
         raise InputError(
             f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
             f"limit of {_MAX_PARTS}; place the job on nodes with like numbers of interfaces"
         )
-    routes: list[tuple[str, ...]] = [()] * len(nodes)
-    for each in senders:
-        crossed = spines[each.task] if spines else range(over)
-        route = each.rails * (parts // len(each.rails))
+    routes: list[tuple[str, ...]] = [()] * tasks
+    for sender in senders:
+        crossed = spines[sender.task] if spines else range(over)
+        route = sender.rails * (parts // len(sender.rails))
+        between = [cluster.uplinks[rack] for rack in sender.left]
+        between += [cluster.downlinks[rack] for rack in sender.entered]
         for spine in crossed:
-            for racks, links in ((each.left, cluster.uplinks), (each.entered, cluster.downlinks)):
-                its = (links[rack] for rack in racks if links[rack])
-                route += tuple(one[spine] for one in its) * (parts // len(crossed))
-        routes[each.task] = route
+            route += tuple(links[spine] for links in between if links) * (parts // len(crossed))
+        routes[sender.task] = route
     return parts, routes
 
 
@@ -227,22 +225,21 @@ def _between_all(
     transport: Transport,
 ) -> tuple[Transport, list[tuple[str, ...]]]:
     """Return the links of tasks that all send to one another."""
-    ring, around = _from_senders(cluster, nodes, _senders(cluster, nodes, near, "ring"), ())
+    senders = _senders(cluster, nodes, near, "ring")
+    ring, around = _from_senders(cluster, len(nodes), senders, ())
+    above = [cluster.uplink_paths[cluster.nodes_by_name[name].rack] for name in nodes]
     on_node = Counter(nodes)
-    below: Counter[str] = Counter()  # tasks below each rack
-    for node, tasks in on_node.items():
-        for rack in cluster.uplink_paths[cluster.nodes_by_name[node].rack]:
-            below[rack] += tasks
+    below = Counter(rack for racks in above for rack in racks)
     # The tasks beyond each link of a task, times a number that rails divide.
     parts = math.lcm(cluster.spines, *map(len, near))
     beyond: list[dict[str, int]] = []
-    for node, its in zip(nodes, near, strict=True):
-        counts = dict.fromkeys(its, parts // len(its) * (len(nodes) - on_node[node]))
-        for rack in cluster.uplink_paths[cluster.nodes_by_name[node].rack]:
-            ups = cluster.uplinks[rack]
-            for link in (*ups, *cluster.downlinks[rack]):
-                if below[rack] < len(nodes):
-                    counts[link] = parts // len(ups) * (len(nodes) - below[rack])
+    for node, rails, racks in zip(nodes, near, above, strict=True):
+        counts = dict.fromkeys(rails, parts // len(rails) * (len(nodes) - on_node[node]))
+        for rack in racks:
+            ups, outside = cluster.uplinks[rack], len(nodes) - below[rack]
+            if ups and outside:
+                links = (*ups, *cluster.downlinks[rack])
+                counts.update(dict.fromkeys(links, parts // len(ups) * outside))
         beyond.append(counts)
     numbers = {count for counts in beyond for count in counts.values()}
     unit = Fraction(max(math.gcd(*numbers), -(-max(numbers) // _MAX_PAIRS)))
@@ -250,13 +247,14 @@ def _between_all(
         tuple(link for link, count in counts.items() for _ in range(math.ceil(count / unit)))
         for counts in beyond
     ]
-    total, leaving = (Counter(link for its in each for link in its) for each in (routes, around))
+    total, leaving = (
+        Counter(link for route in each for link in route) for each in (routes, around)
+    )
+    own = (sum(link in rails for link in route) for route, rails in zip(routes, near, strict=True))
     gpus = transport.gpus // len(nodes)
     return (
         transport._replace(
-            flows=max(
-                sum(link in its for link in route) for route, its in zip(routes, near, strict=True)
-            ),
+            flows=max(own),
             pairs=gpus * gpus * unit / parts,
             rings=max(Fraction(leaving[link], total[link]) for link in leaving) / ring,
         ),
@@ -264,46 +262,27 @@ def _between_all(
     )
 
 
-def _around(
-    nodes: Sequence[str], near: Sequence[tuple[str, ...]]
-) -> list[tuple[int, tuple[str, ...], int]]:
-    """Return the tasks that leave a node in a ring, their interfaces, and the task on the next one.
-
-    A ring visits the tasks of a node one after the other, and nodes in the order of their first
-    tasks. Source: NVIDIA/nccl, src/init.cc and `connectRings` in src/graph/connect.cc.
-    """
-    last = {node: task for task, node in enumerate(nodes)}  # in the order of first tasks
-    rails: dict[str, dict[str, None]] = {}
-    for node, its in zip(nodes, near, strict=True):
-        rails.setdefault(node, {}).update(dict.fromkeys(its))
-    leaving = list(last.values())
-    return [
-        (task, tuple(rails[nodes[task]]), following)
-        for task, following in zip(leaving, [*leaving[1:], leaving[0]], strict=True)
-    ]
-
-
 def _spines_of(
     cluster: Cluster, tasks: int, senders: Sequence[_Sender], paths: Paths | str
 ) -> Paths:
     """Return the spines of flows between racks that have several; see `compute_placement`."""
-    if isinstance(paths, tuple) and len(paths) != tasks:
-        raise InputError(f"paths: of {pluralise(len(paths), 'task')}, and there are {tasks}")
-    rails, ends = [0] * tasks, [(0, 0)] * tasks
-    for each in senders:
-        if each.is_between(cluster):
-            rails[each.task] = len(each.rails)
-            ends[each.task] = min(each.task, each.to), max(each.task, each.to)
+    between = {sender.task: sender for sender in senders if sender.is_between(cluster)}
+    flows = [len(between[task].rails) if task in between else 0 for task in range(tasks)]
     if isinstance(paths, str):
-        spines = tuple(
-            tuple(_hash(f"{paths}/{one}/{other}/{n}", cluster.spines) for n in range(count))
-            for count, (one, other) in zip(rails, ends, strict=True)
+        ends = {task: sorted((task, sender.to)) for task, sender in between.items()}
+        return tuple(
+            tuple(
+                _hash(f"{paths}/{ends[task][0]}/{ends[task][1]}/{n}", cluster.spines)
+                for n in range(count)
+            )
+            for task, count in enumerate(flows if between else ())
         )
-        return spines if any(spines) else ()
-    for task, (its, count) in enumerate(zip(paths, rails, strict=True)):
-        if len(its) != count:
+    if len(paths) != tasks:
+        raise InputError(f"paths: of {pluralise(len(paths), 'task')}, and there are {tasks}")
+    for task, (spines, count) in enumerate(zip(paths, flows, strict=True)):
+        if len(spines) != count:
             sends = f"it sends {pluralise(count, 'flow')} over spines; name one for each"
-            raise InputError(f"paths[{task}]: {pluralise(len(its), 'spine')}, and {sends}")
+            raise InputError(f"paths[{task}]: {pluralise(len(spines), 'spine')}, and {sends}")
     cluster.check_spines(paths)
     return paths
 

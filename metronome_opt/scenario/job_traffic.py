@@ -10,24 +10,19 @@ from functools import cache, cached_property, partial
 from typing import TypeAlias
 
 from metronome_opt.errors import InputError, error_context, quote
-from metronome_opt.problem.instance import Phase
+from metronome_opt.files.records import read_record
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transport
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.iteration import Iteration, period_of
 from metronome_opt.scenario.job_spec import JobSpec
-from metronome_opt.scenario.measured import MEASURED, MeasuredStep, find_step, read_measured
+from metronome_opt.scenario.measured import MEASURED, MeasuredStep, find_step
 from metronome_opt.scenario.nodes import Gpu
 from metronome_opt.scenario.published import read_published
 from metronome_opt.scenario.reference import empty_cluster
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.scenario.traffic import Traffic, training_step
-from metronome_opt.scenario.workload import (
-    Workload,
-    file_of,
-    find_files,
-    read_workload,
-)
+from metronome_opt.scenario.workload import Workload, file_of, find_files
 
 GPU_HINT = "add cluster.gpu: {name: A100, sustained_tflops: 23}"
 RINGS = ("data-parallel", "tensor-parallel")  # models that send all-reduces among all GPUs alone
@@ -54,7 +49,8 @@ class Sources:
         self._workloads = find_files("workloads", workloads)
         self._own = find_files("measured", measured)
         self._gpu = gpu.name if gpu else None
-        self._read_workload, self._read_measured = cache(read_workload), cache(read_measured)
+        self._read_measured = cache(partial(read_record, MeasuredStep))
+        self._read_workload = cache(partial(read_record, Workload))
 
     def of(self, job: JobSpec, where: str = "model") -> Source:
         """Return the source of the traffic of a job; errors name the place that asks for it."""
@@ -86,8 +82,8 @@ class JobTraffic:
     ----------
     algorithm, step
         How its collectives cross the network, and its iteration wherever it runs.
-    at
-        Function that returns its iteration at a place; where rates are stated, as stated.
+    at, in_slots
+        Functions that return its iteration at a place, in time and in slots; see `TrainingStep`.
     """
 
     def __init__(self, job: JobSpec, source: Source, cluster: Cluster) -> None:
@@ -95,7 +91,7 @@ class JobTraffic:
         self.step = _step(job, source, cluster.gpu)
         self.algorithm = _algorithm(job, self.step)
         self.at = cache(self.step.at)
-        self._in_slots = cache(partial(in_slots, self.step))
+        self.in_slots = cache(self.step.in_slots)
         self._best_ms: dict[tuple[int, int | None], list[Fraction]] = {}
 
     @property
@@ -120,10 +116,6 @@ class JobTraffic:
         """Return its iteration at a place where it has the network to itself."""
         exact = replace(self.at(transport), jitter=self.jitter)
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
-
-    def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
-        """Return its bursts in slots at a place, and the slots of the iteration."""
-        return self._in_slots(transport, slot_ms)
 
     def period(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> int:
         """Return its period at a place; if it is too long, the error names the field to change."""
@@ -223,16 +215,6 @@ def _step(job: JobSpec, source: Source, gpu: Gpu | None) -> TrainingStep:
     else:
         step = training_step(source, job.gpus, job.batch or 1, gpu.flops)
     return step if job.rate is None else step.limited_to(job.rate)
-
-
-def in_slots(
-    step: TrainingStep, transport: Transport, slot_ms: int
-) -> tuple[tuple[Phase, ...], int]:
-    """Return the bursts of a step in slots at a place, and the slots of the iteration."""
-    exact = step.at(transport)
-    if transport.nodes == 1 and not step.is_stated:
-        return exact.to_slots_inside(slot_ms)
-    return exact.to_slots(slot_ms)
 
 
 def read_traffic(scenario: Scenario) -> tuple[JobTraffic, ...]:

@@ -26,7 +26,6 @@ from metronome_opt.files.records import (
     NonNegative,
     Positive,
     Record,
-    read_record,
     refuse,
 )
 from metronome_opt.scenario.collectives import TrainingStep
@@ -251,11 +250,6 @@ def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) ->
             f"{float(moment):g}: is after the end of the {which} pass, {float(length):g} ms; "
             "measure again",
         )
-
-
-def read_measured(path: str | Path) -> MeasuredStep:
-    """Read a record from a JSON or YAML file; errors name the file, the place and the value."""
-    return read_record(MeasuredStep, path)
 
 
 def find_step(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from metronome_opt.errors import quote
 from metronome_opt.files.records import Name, Record, refuse
-from metronome_opt.problem.instance import Link
-from metronome_opt.scenario.workload import Speed, megabits
+from metronome_opt.scenario.workload import IF_GIVEN, Speed, megabits
 
 # So many times the largest number of tasks fits 64 bits.
 Amount = Annotated[int, Field(ge=0, le=2**40)]
@@ -33,32 +30,22 @@ class Resources(Record):
 
 ONE_GPU = Resources(gpus=1)
 
-
-class LinkSpeed(NamedTuple):
-    """What one GPU sends to the others of its node, in one direction."""
-
-    gbps: float
-    source: str
-
-
-_PCIE = LinkSpeed(160, "NVIDIA/nccl-tests issue 178: three and more A100 over PCIe, 20 GB/s")
-
 LINK_SPEEDS = {
-    "PCIE": _PCIE,
-    "V100": LinkSpeed(960, "NVIDIA/nccl src/graph/topo.h: six links of 20 GB/s; not measured"),
-    "A100": LinkSpeed(1852.8, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 231.6 GB/s"),
-    "H100": LinkSpeed(3831.2, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 478.9 GB/s"),
-    "H200": LinkSpeed(3840, "Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 480.0 GB/s"),
-    "MI300X": LinkSpeed(2552, "ROCm/rocm-blogs, mi300x-rccl-xgmi: all_reduce_perf, 319 GB/s"),
+    "PCIE": 160,  # NVIDIA/nccl-tests issue 178: three and more A100 over PCIe, 20 GB/s
+    "V100": 960,  # NVIDIA/nccl src/graph/topo.h: six links of 20 GB/s; not measured
+    "A100": 1852.8,  # Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 231.6 GB/s
+    "H100": 3831.2,  # Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 478.9 GB/s
+    "H200": 3840,  # Azure/AI-benchmarking-guide, all_reduce_perf, 8 GPUs: 480.0 GB/s
+    "MI300X": 2552,  # ROCm/rocm-blogs, mi300x-rccl-xgmi: all_reduce_perf, 319 GB/s
 }
-"""By name of the GPU, in capitals; ``PCIE`` for GPUs without links of their own."""
+"""Gbit/s that one GPU sends to the others of its node, by name of the GPU, in capitals.
 
-ASSUMED = _PCIE
-"""Of GPUs that are not named, or not known."""
+``PCIE`` is for GPUs without links of their own, and assumed for GPUs that are not known.
+"""
 
 
-def link_speed(name: str) -> LinkSpeed | None:
-    """Return the speed of a kind of GPU, by a word of its name; None if it is not known.
+def link_speed(name: str) -> float | None:
+    """Return the Gbit/s of a kind of GPU, by a word of its name; None if it is not known.
 
     ``H100``, ``NVIDIA-H100-80GB-HBM3`` and ``nvidia h100`` are one; ``H100-PCIE`` has no links.
     """
@@ -81,8 +68,8 @@ class Gpu(Record):
     """
 
     name: Name
-    sustained_tflops: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
-    link_gbps: Annotated[Speed | None, Field(exclude_if=lambda speed: speed is None)] = None
+    sustained_tflops: Annotated[Speed | None, IF_GIVEN] = None
+    link_gbps: Annotated[Speed | None, IF_GIVEN] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -99,21 +86,8 @@ class Gpu(Record):
     @property
     def link_mbps(self) -> int | None:
         """What one GPU sends to the others of its node, in Mbit/s; None where unknown."""
-        if self.link_gbps is not None:
-            return megabits("link", self.link_gbps.value, None)
-        known = link_speed(self.name)
-        return None if known is None else round(1000 * known.gbps)
-
-
-def gpu_as_written(gpu: Gpu | None) -> dict[str, Any] | None:
-    """Return a GPU as a scenario has it: its speed as a number, which comes back exactly."""
-    if gpu is None:
-        return None
-    document = gpu.model_dump(mode="json")
-    for field, speed in (("sustained_tflops", gpu.sustained_tflops), ("link_gbps", gpu.link_gbps)):
-        if speed is not None:
-            document[field]["value"] = float(speed.value)
-    return document
+        gbps = link_speed(self.name) if self.link_gbps is None else self.link_gbps.value
+        return None if gbps is None else round(1000 * gbps)
 
 
 class Node(Record):
@@ -158,10 +132,7 @@ class Node(Record):
         return self.rails[first * len(self.rails) // total : end]
 
 
-_Links = Annotated[
-    tuple[Name, ...] | None,
-    Field(strict=False, min_length=1, exclude_if=lambda links: links is None),
-]
+_Links = Annotated[tuple[Name, ...] | None, Field(strict=False, min_length=1), IF_GIVEN]
 
 
 class Rack(Record):
@@ -183,7 +154,7 @@ class Rack(Record):
     uplink: Name | None = None
     uplinks: _Links = None
     downlinks: _Links = None
-    within: Annotated[Name | None, Field(exclude_if=lambda rack: rack is None)] = None
+    within: Annotated[Name | None, IF_GIVEN] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -202,31 +173,3 @@ class Rack(Record):
     def ups(self) -> tuple[str, ...]:
         """Its uplinks, one to each spine; a single one if there is one path; none without limit."""
         return self.uplinks or ((self.uplink,) if self.uplink else ())
-
-
-def add_downlinks(racks: Sequence[Rack], links: Sequence[Link]) -> dict[str, Any]:
-    """Return racks and links with those from several spines, which files may leave out.
-
-    Unlike numbers of uplinks are refused, and several of racks in racks.
-    """
-    counts = [len(rack.ups) for rack in racks if rack.ups]
-    known = {link.name: link for link in links}
-    full, added = [], list[Link]()
-    for index, rack in enumerate(racks):
-        if rack.ups and len(rack.ups) != counts[0]:
-            refuse(
-                f"racks[{index}].uplinks",
-                f"{len(rack.ups)} of them, and other racks have {counts[0]}; give each rack one "
-                "to each spine",
-            )
-        if counts[0] == 1:
-            rack = rack.model_copy(update={"uplink": next(iter(rack.ups), None), "uplinks": None})
-        elif rack.within is not None:
-            fault = "several uplinks are for two tiers; leave it out"
-            refuse(f"racks[{index}].within", f"{quote(rack.within)}: {fault}")
-        elif rack.downlinks is None and {*rack.ups} <= known.keys() and len({*rack.ups}) > 1:
-            downs = [known[up].model_copy(update={"name": f"{up}-down"}) for up in rack.ups]
-            added += (link for link in downs if link.name not in known)
-            rack = rack.model_copy(update={"downlinks": tuple(link.name for link in downs)})
-        full.append(rack)
-    return {"racks": tuple(full), "links": (*links, *added)}

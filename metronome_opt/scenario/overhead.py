@@ -12,22 +12,24 @@ import numpy as np
 
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
-_SAME_RACK = 1
 _UNLABELLED = ANY_COST + 1  # of a node without rack and region, which no limit tolerates
 
 
 def network_cost(cluster: Cluster, node: str, other: str) -> int | None:
-    """Return the network cost from a node to another one; None where no entry states it."""
+    """Return the network cost from a node to another one; None where no entry states it.
+
+    Inside a rack, where the plugin counts 1 whatever is tolerated, it is 0.
+    """
     here, there = cluster.nodes_by_name[node], cluster.nodes_by_name[other]
     if node == other:
         return 0
     if there.region is None and there.rack is None:
         return _UNLABELLED
-    if (here.region, here.rack) == (there.region, there.rack):
-        return _SAME_RACK
-    if here.region == there.region:
+    if here.region != there.region:
+        return cluster.region_cost.get((here.region or "", there.region or ""))
+    if here.rack != there.rack:
         return cluster.rack_cost.get((here.rack or "", there.rack or ""))
-    return cluster.region_cost.get((here.region or "", there.region or ""))
+    return 0
 
 
 def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
@@ -38,16 +40,7 @@ def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
     if most == ANY_COST or not cluster.zone_costs:
         return True
     following = {*zip(nodes, [*nodes[1:], nodes[0]], strict=True)}
-    return not any(_exceeds(cluster, node, to, most) for node, to in following)
-
-
-def _exceeds(cluster: Cluster, node: str, other: str, most: int) -> bool:
-    """Return whether a cost is known and too large; the cost inside a rack never is."""
-    cost = network_cost(cluster, node, other)
-    here, there = cluster.nodes_by_name[node], cluster.nodes_by_name[other]
-    if cost == _SAME_RACK and here.rack == there.rack:
-        return False
-    return cost is not None and cost > most
+    return all((network_cost(cluster, node, to) or 0) <= most for node, to in following)
 
 
 def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:

@@ -13,7 +13,7 @@ from metronome_opt.problem.result import PoolBound
 from metronome_opt.scenario.cluster import MAX_TASKS, Cluster, Paths
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
-from metronome_opt.scenario.nodes import ASSUMED, Node, Resources
+from metronome_opt.scenario.nodes import LINK_SPEEDS, Node, Resources
 
 _LISTED = 3  # remarks that are listed one by one
 
@@ -120,22 +120,18 @@ class PlacedInstance:
         """Remarks on the problem, a line each."""
         # Where they were chosen, others are not better.
         notes = _overloads(self.instance) if self.places is None else []
-        notes += self._assumed()
+        gpu = self.deployment.cluster.gpu
+        if self.traffic and (gpu is None or gpu.link_mbps is None) and self._has_inner_traffic():
+            of_what = "GPUs that are not named" if gpu is None else quote(gpu.name)
+            gbps = f"{LINK_SPEEDS['PCIE']:g} Gbit/s inside a node are assumed"
+            notes.append(f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}")
         notes += [self.comparison] if self.comparison else []
-        notes += [f"{name} waits: no room is left for it" for name in self.waiting]
-        return notes
+        return notes + [f"{name} waits: no room is left for it" for name in self.waiting]
 
-    def _assumed(self) -> list[str]:
-        """Return a line if it is not known how fast GPUs of a node send to one another."""
-        cluster = self.deployment.cluster
-        if not self.traffic or cluster.link_mbps is not None:
-            return []
+    def _has_inner_traffic(self) -> bool:
+        """Return whether GPUs of a node may send to one another."""
         sending = [traffic for traffic in self.traffic if not traffic.step.is_stated]
-        if all(place.gpus_per_node == 1 for traffic in sending for place in traffic.transports):
-            return []
-        of_what = "GPUs that are not named" if cluster.gpu is None else quote(cluster.gpu.name)
-        gbps = f"{ASSUMED.gbps:g} Gbit/s inside a node are assumed"
-        return [f"cluster.gpu.link_gbps: not known of {of_what}; {gbps}"]
+        return any(place.gpus_per_node > 1 for traffic in sending for place in traffic.transports)
 
 
 def _overloads(instance: Instance) -> list[str]:
@@ -143,10 +139,9 @@ def _overloads(instance: Instance) -> list[str]:
     capacities = {link.name: link.capacity for link in instance.links}
     lines = []
     for job in instance.jobs:
-        worst = max(
-            job.links, key=lambda link: Fraction(job.links[link], capacities[link]), default=None
-        )
-        if worst is not None and job.links[worst] * job.peak > capacities[worst]:
+        loads = ((Fraction(flows, capacities[link]), link) for link, flows in job.links.items())
+        share, worst = max(loads, key=lambda load: load[0], default=(Fraction(0), ""))
+        if share * job.peak > 1:
             lines.append(
                 f"job {job.name} overloads {worst} by itself: {job.links[worst]} x {job.peak:,} "
                 f"Mbit/s at once, {capacities[worst]:,} fit; no offset helps, other nodes or a "

@@ -25,7 +25,7 @@ do not divide a job, for which unequal shares may be better.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -37,11 +37,15 @@ from metronome_opt.scenario.nodes import Resources
 
 
 class _Node(NamedTuple):
-    """A node: its place in the tree, its name, the width of its interfaces in Mbit/s."""
+    """A node: its place in the tree, its name, the capacities of its interfaces in Mbit/s."""
 
     home: tuple[int, ...]
     name: str
-    width: int
+    rails: tuple[int, ...]
+
+
+_Fits = Mapping[str, int]
+"""The tasks that each node can hold."""
 
 
 class EmptyCluster:
@@ -60,11 +64,14 @@ class EmptyCluster:
             _Node(
                 (*(number[rack] for rack in reversed(cluster.uplink_paths[node.rack])), index),
                 node.name,
-                sum(cluster.capacities[rail] for rail in node.rails),
+                tuple(cluster.capacities[rail] for rail in node.rails),
             )
             for index, node in enumerate(cluster.nodes)
         ]
-        self._is_single = all(len(node.rails) == 1 for node in cluster.nodes)
+        self._carries = [
+            tuple(cluster.capacities[link] for link in (*rack.ups, *(rack.downlinks or ())))
+            for rack in cluster.racks
+        ]
         self._known: dict[object, tuple[Transport, ...]] = {}
 
     def transports(
@@ -77,6 +84,7 @@ class EmptyCluster:
         return self._known[key]
 
     def _transports(self, tasks: int, each: Resources, algorithm: Algorithm) -> Iterator[Transport]:
+        is_simple = all(len(node.rails) == 1 for node in self._nodes)
         for nodes in dict.fromkeys(self._places(tasks, each)):
             rails = self._cluster.next_rails(nodes, each.gpus, Counter())
             with suppress(InputError):  # too many parts
@@ -84,12 +92,14 @@ class EmptyCluster:
                     self._cluster, nodes, algorithm, task_gpus=each.gpus, rails=rails
                 )
                 if place.rate:
-                    yield _whole(place.transport, single=self._is_single)
+                    transport, rate = place.transport, place.transport.rate
+                    whole = transport._replace(rate=rate * transport.flows, flows=1)
+                    yield whole if is_simple and algorithm != "all-to-all" else transport
 
     def _places(self, tasks: int, each: Resources) -> Iterator[tuple[str, ...]]:
         fits = {}
-        for node, host in zip(self._nodes, self._cluster.nodes, strict=True):
-            pairs = zip(host.has.vector, each.vector, strict=True)
+        for node in self._cluster.nodes:
+            pairs = zip(node.has.vector, each.vector, strict=True)
             fits[node.name] = min((has // needs for has, needs in pairs if needs), default=tasks)
         usable = sorted(node for node in self._nodes if fits[node.name])
         for area in self._areas(usable, fits):
@@ -97,36 +107,23 @@ class EmptyCluster:
                 for counts in _shares(order, fits, tasks):
                     yield tuple(node.name for node in sorted(counts) for _ in range(counts[node]))
 
-    def _areas(self, nodes: Sequence[_Node], fits: dict[str, int]) -> Iterable[Sequence[_Node]]:
+    def _areas(self, nodes: Sequence[_Node], fits: _Fits) -> Iterable[Sequence[_Node]]:
         """Return the nodes below each switch, the whole cluster first; equal ones once."""
         below: dict[tuple[int, ...], list[_Node]] = {(): []}
         for node in nodes:
             for depth in range(len(node.home)):
                 below.setdefault(node.home[:depth], []).append(node)
-        carried = self._cluster.capacities
-        carries = [
-            tuple(carried[link] for link in (*rack.ups, *(rack.downlinks or ())))
-            for rack in self._cluster.racks
-        ]
         kinds: dict[object, Sequence[_Node]] = {}
         for top, area in below.items():
             first: dict[tuple[int, ...], int] = {}  # of each switch below, by its first node
-            kind = tuple(
-                (
-                    fits[node.name],
-                    self._cluster.gpus_of[node.name],  # share out the interfaces
-                    tuple(
-                        self._cluster.capacities[rail]
-                        for rail in self._cluster.nodes_by_name[node.name].rails
-                    ),
-                    *(
-                        (first.setdefault(node.home[:depth], at), carries[node.home[depth - 1]])
-                        for depth in range(len(top) + 1, len(node.home))
-                    ),
-                )
-                for at, node in enumerate(area)
-            )
-            kinds.setdefault(kind, area)
+            kind: list[object] = []
+            for at, node in enumerate(area):
+                # GPUs share out the interfaces.
+                kind.append((fits[node.name], self._cluster.gpus_of[node.name], node.rails))
+                for depth in range(len(top) + 1, len(node.home)):
+                    switch = node.home[:depth]
+                    kind.append((first.setdefault(switch, at), self._carries[switch[-1]]))
+            kinds.setdefault(tuple(kind), area)
         return kinds.values()
 
 
@@ -138,18 +135,12 @@ def empty_cluster(cluster: Cluster) -> EmptyCluster:
     return empty
 
 
-def _whole(transport: Transport, *, single: bool) -> Transport:
-    """Return the transport of flows over all spines as one flow, where nodes have one interface."""
-    if transport.algorithm == "all-to-all" or not single:
-        return transport
-    return transport._replace(rate=transport.rate * transport.flows, flows=1)
-
-
-def _orders(area: Sequence[_Node], fits: dict[str, int]) -> Iterator[tuple[_Node, ...]]:
+def _orders(area: Sequence[_Node], fits: _Fits) -> Iterator[tuple[_Node, ...]]:
     """Yield nodes by what they hold, by the width of their interfaces, and in turn by rack."""
-    fullest = sorted(area, key=lambda node: (-fits[node.name], -node.width, node.home))
+    keys = {node: (-fits[node.name], -sum(node.rails)) for node in area}
+    fullest = sorted(area, key=lambda node: (*keys[node], node.home))
     yield tuple(fullest)
-    yield tuple(sorted(area, key=lambda node: (-node.width, -fits[node.name], node.home)))
+    yield tuple(sorted(area, key=lambda node: (*reversed(keys[node]), node.home)))
     seen: Counter[tuple[int, ...]] = Counter()
     turns = []
     for node in fullest:
@@ -158,7 +149,7 @@ def _orders(area: Sequence[_Node], fits: dict[str, int]) -> Iterator[tuple[_Node
     yield tuple(node for *_, node in sorted(turns))
 
 
-def _shares(order: Sequence[_Node], fits: dict[str, int], tasks: int) -> Iterator[dict[_Node, int]]:
+def _shares(order: Sequence[_Node], fits: _Fits, tasks: int) -> Iterator[dict[_Node, int]]:
     """Yield the tasks of nodes: the first ones get all they hold, or more of them equal shares."""
     filled: dict[_Node, int] = {}
     left = tasks
@@ -177,15 +168,15 @@ def _shares(order: Sequence[_Node], fits: dict[str, int], tasks: int) -> Iterato
         count = min(2 * count, most)
 
 
-def _evenly(nodes: Sequence[_Node], fits: dict[str, int], tasks: int) -> dict[_Node, int]:
+def _evenly(nodes: Sequence[_Node], fits: _Fits, tasks: int) -> dict[_Node, int]:
     """Return equal shares of nodes as far as these hold them, the first ones getting one more."""
     shares = dict.fromkeys(nodes, 0)
     left = tasks
     while left:
         open_ = [node for node in nodes if shares[node] < fits[node.name]]
         level = min(fits[node.name] - shares[node] for node in open_)
-        each = min(level, left // len(open_))
+        share = min(level, left // len(open_))
         for index, node in enumerate(open_):
-            shares[node] += each if each else int(index < left)
-        left -= each * len(open_) if each else left
+            shares[node] += share if share else int(index < left)
+        left -= share * len(open_) if share else left
     return {node: share for node, share in shares.items() if share}

@@ -74,18 +74,20 @@ class Scenario(Record):
         known = patterns if isinstance(patterns, Mapping) else {}
         read = {name: _pattern(pattern) for name, pattern in known.items()}
         taken = (COMPUTED, *MEASURED, *published_files())
-        for each in taken:
-            if each in known:
-                refuse(f"patterns.{each}", f"{quote(each)} is taken; rename the pattern")
+        for other in taken:
+            if other in known:
+                refuse(f"patterns.{other}", f"{quote(other)} is taken; rename the pattern")
         shared = []
         for index, job in enumerate(jobs):
             name = job.get("traffic") if isinstance(job, Mapping) else None
-            if isinstance(name, str) and name not in (*known, *taken):
+            if not isinstance(name, str) or name in taken:
+                shared.append(job)
+            elif name in known:
+                shared.append({**job, "traffic": read[name]})
+            else:
                 there = f"there are {', '.join(map(str, known))}" if known else "write patterns"
                 hint = f"{there}; published are {', '.join(published_files())}"
                 refuse(f"jobs[{index}].traffic", f"there is no pattern {quote(name)}; {hint}")
-            is_pattern = isinstance(name, str) and name in known
-            shared.append({**job, "traffic": read[name]} if is_pattern else job)
         return {**data, "jobs": shared}
 
     @model_validator(mode="after")
@@ -94,45 +96,38 @@ class Scenario(Record):
             refuse("jobs", "empty; there is nothing to schedule")
         if self.hyperperiod_ms is not None and self.hyperperiod_ms % self.slot_ms:
             refuse("hyperperiod_ms", self._off_grid(self.hyperperiod_ms))
-        known = self.cluster.nodes_by_name
         check_unique("jobs", [job.name for job in self.jobs])
         for index, job in enumerate(self.jobs):
-            where = f"jobs[{index}]"
-            for field in _TIMES:
-                value = getattr(job, field)
-                if value is not None and value % self.slot_ms:
-                    refuse(f"{where}.{field}", self._off_grid(value))
-            for node in job.nodes or ():
-                if node not in known:
-                    first, *_, last = (*known, *known)
-                    refuse(
-                        f"{where}.nodes",
-                        f"there is no node {quote(node)}; there are {first} to {last}",
-                    )
-            if job.paths is not None:
-                self._check_paths(job.paths, where)
-        self._check_pods()
-        return self
-
-    def _check_paths(self, paths: Paths, where: str) -> None:
-        """Refuse paths that nothing chooses, and spines that are not there."""
-        if self.cluster.spines == 1 or self.cluster.routing != "chosen":
-            refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
-        try:
-            self.cluster.check_spines(paths)
-        except InputError as error:
-            task, _, fault = str(error).partition(": ")
-            refuse(f"{where}.{task}", fault)
-
-    def _check_pods(self) -> None:
-        """Refuse two tasks that are said to be one pod."""
-        first: dict[tuple[str | None, str], str] = {}
+            self._check_job(job, f"jobs[{index}]")
+        pods: dict[tuple[str | None, str], str] = {}
         for index, job in enumerate(self.jobs):
             for number, pod in enumerate(job.pods or ()):
                 where = f"jobs[{index}].pods[{number}]"
-                other = first.setdefault((job.namespace, pod), where)
+                other = pods.setdefault((job.namespace, pod), where)
                 if other != where:
                     refuse(where, f"{quote(pod)} is also {other}; a pod is one task")
+        return self
+
+    def _check_job(self, job: JobSpec, where: str) -> None:
+        """Refuse times beside the grid, unknown nodes and spines, and paths that none chooses."""
+        for field in _TIMES:
+            value = getattr(job, field)
+            if value is not None and value % self.slot_ms:
+                refuse(f"{where}.{field}", self._off_grid(value))
+        known = self.cluster.nodes_by_name
+        for node in job.nodes or ():
+            if node not in known:
+                first, *_, last = (*known, *known)
+                fault = f"there is no node {quote(node)}; there are {first} to {last}"
+                refuse(f"{where}.nodes", fault)
+        if job.paths is not None:
+            if self.cluster.spines == 1 or self.cluster.routing != "chosen":
+                refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
+            try:
+                self.cluster.check_spines(job.paths)
+            except InputError as error:
+                task, _, fault = str(error).partition(": ")
+                refuse(f"{where}.{task}", fault)
 
     def at(
         self, places: Mapping[str, Sequence[str]], paths: Mapping[str, Paths] | None = None
@@ -214,7 +209,19 @@ def read_scenario(path: str | Path) -> Scenario:
 def read_source(path: str | Path) -> Scenario | Instance:
     """Read an instance or a scenario, whichever the file says it is."""
     path = locate(path)
-    return read_document_as(path, lambda document: _source_of(document, path.parent))
+
+    def parse(document: Mapping[str, Any]) -> Scenario | Instance:
+        kind = document.get("format")
+        if kind == SCENARIO_FORMAT:
+            return Scenario.from_dict(document, folder=path.parent)
+        if "format" in document and kind != INSTANCE_FORMAT:
+            raise InputError(
+                f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
+                f"{quote(kind)}"
+            )
+        return Instance.from_dict(document)
+
+    return read_document_as(path, parse)
 
 
 def locate(path: str | Path) -> Path:
@@ -228,15 +235,3 @@ def locate(path: str | Path) -> Path:
         known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
     return Path(path)
-
-
-def _source_of(document: Mapping[str, Any], folder: Path) -> Scenario | Instance:
-    kind = document.get("format")
-    if kind == SCENARIO_FORMAT:
-        return Scenario.from_dict(document, folder=folder)
-    if "format" in document and kind != INSTANCE_FORMAT:
-        raise InputError(
-            f"format: must be {quote(INSTANCE_FORMAT)} or {quote(SCENARIO_FORMAT)}, got "
-            f"{quote(kind)}"
-        )
-    return Instance.from_dict(document)

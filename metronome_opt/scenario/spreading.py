@@ -36,9 +36,9 @@ def spread(scenario: Scenario) -> Scenario:
         If GPUs do not suffice.
     """
     free, jobs = free_gpus(scenario), list(scenario.jobs)
-    waiting = [index for index, job in enumerate(jobs) if job.nodes is None]
-    rooms = place_tasks(free, [(jobs[index].workers, jobs[index].each.gpus) for index in waiting])
-    for index, nodes in zip(waiting, rooms, strict=True):
+    unplaced = [index for index, job in enumerate(jobs) if job.nodes is None]
+    places = place_tasks(free, [(jobs[index].workers, jobs[index].each.gpus) for index in unplaced])
+    for index, nodes in zip(unplaced, places, strict=True):
         task_gpus = jobs[index].each.gpus
         free.subtract({node: task_gpus * count for node, count in Counter(nodes).items()})
         jobs[index] = jobs[index].model_copy(update={"nodes": nodes})
@@ -61,22 +61,21 @@ def place_tasks(
     of them without room all are packed instead, larger tasks first, where fewest GPUs are free.
     """
     places: list[tuple[str, ...] | None] = []
-    for spread in (True, False):
+    order = list(range(len(wanted)))
+    for choose in (most_free, _fewest_free):
         left, places = Counter(free), [None] * len(wanted)
-        order = range(len(wanted))
-        for index in order if spread else sorted(order, key=lambda i: -wanted[i][1]):
+        for index in order:
             workers, task_gpus = wanted[index]
             if sum(count // task_gpus for count in left.values()) >= workers:
-                choose = most_free if spread else _packed
-                nodes = choose(left, workers, task_gpus)
+                places[index] = nodes = choose(left, workers, task_gpus)
                 left.subtract({node: task_gpus * count for node, count in Counter(nodes).items()})
-                places[index] = nodes
         if None not in places:
             break
+        order.sort(key=lambda index: -wanted[index][1])
     return places
 
 
-def _packed(free: Mapping[str, int], workers: int, task_gpus: int) -> tuple[str, ...]:
+def _fewest_free(free: Mapping[str, int], workers: int, task_gpus: int) -> tuple[str, ...]:
     fullest = sorted((count, node) for node, count in free.items())
     places = [node for count, node in fullest for _ in range(count // task_gpus)]
     return tuple(sorted(places[:workers]))

@@ -18,6 +18,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.files.records import Positive, Record, refuse
 from metronome_opt.scenario.collectives import Collective, Kind, TrainingStep, Transfer, sent
 from metronome_opt.scenario.workload import (
+    IF_GIVEN,
     DataParallel,
     EmbeddingParallel,
     HybridParallel,
@@ -29,7 +30,6 @@ from metronome_opt.scenario.workload import (
 )
 
 _MAX_PHASES = 1024  # as many as a claim may have
-_IF_GIVEN = Field(exclude_if=lambda value: value is None)
 MEGABIT_PER_BYTE = Fraction(8, 10**6)
 
 
@@ -189,9 +189,9 @@ class _StatedPhase(Record):
     length_ms: Rational
     rate_gbps: Rational | None = None
     rate_mbps: Positive | None = None
-    collective: Annotated[Kind | None, _IF_GIVEN] = None
-    bytes: Annotated[Positive | None, _IF_GIVEN] = None
-    group: Annotated[int | None, Field(ge=2), _IF_GIVEN] = None
+    collective: Annotated[Kind | None, IF_GIVEN] = None
+    bytes: Annotated[Positive | None, IF_GIVEN] = None
+    group: Annotated[int | None, Field(ge=2), IF_GIVEN] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

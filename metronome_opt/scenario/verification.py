@@ -37,14 +37,13 @@ def verify_placed(
             if getattr(schedule, field) is not None
         ]
         return PlacedInstance(source), (*misplaced, *verify_schedule(source, schedule))
-    document = source.model_dump(mode="json", include={"cluster", "jobs"})
-    faults = check_places(document, schedule)
+    faults = tuple(check_places(_document(source, {}), schedule))
     if faults:
         return None, faults
     placed = spread(source) if schedule.places is None else source.at(schedule.places)
     places = {job.name: job.nodes or () for job in placed.jobs}
-    known = {each.job.name: each for each in read_traffic(placed)}
-    faults = check_paths(_document(source, known), places, schedule.paths or {})
+    known = {traffic.job.name: traffic for traffic in read_traffic(placed)}
+    faults = tuple(check_paths(_document(source, known), places, schedule.paths or {}))
     if faults:
         return None, faults
     problem = build_scenario(placed.at(places, schedule.paths), known)
@@ -74,8 +73,10 @@ def check_traffic(
     document = _document(scenario, known)
     if places is None:
         places = {name: traffic.job.nodes or () for name, traffic in known.items()}
-    faults = check_paths(document, places, problem.paths, paths or ()) if problem.paths else ()
-    return (*faults, *check_instance(document, places, problem.instance, problem.paths))
+    return (
+        *check_paths(document, places, problem.paths, paths or ()),
+        *check_instance(document, places, problem.instance, problem.paths),
+    )
 
 
 def _document(scenario: Scenario, known: Mapping[str, JobTraffic]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from metronome_opt.errors import InputError, quote
@@ -16,7 +16,6 @@ from metronome_opt.files.records import (
     Name,
     Record,
     check_one,
-    read_record,
     refuse,
 )
 
@@ -25,6 +24,7 @@ WORKLOAD_FORMAT = "metronome-workload/1"
 # Far beyond any machine, and near enough for every time and volume to have a decimal form.
 _SMALLEST, _LARGEST = Fraction(1, 10**6), 10**9
 MAX_COUNT = 10**18
+IF_GIVEN = Field(exclude_if=lambda value: value is None)
 FASTEST = 10**7
 """Mbit/s that no machine sends: 10 Tbit/s. More is taken for a mistake in the unit."""
 
@@ -83,9 +83,9 @@ class Count(_Sourced):
 
 
 class Quantity(_Sourced):
-    """A positive rational number with its provenance."""
+    """A positive rational number with its provenance; it is written such that it is read back."""
 
-    value: Rational
+    value: Annotated[Rational, PlainSerializer(float)]
 
 
 def _bare(value: Any) -> Any:
@@ -196,11 +196,6 @@ class Workload(Record):
         """The parallelism with its numbers."""
         spread: Parallelism = getattr(self, self.kind.replace("-", "_"))
         return spread
-
-
-def read_workload(path: str | Path) -> Workload:
-    """Read a workload from a YAML or JSON file; errors name the file, the place and the value."""
-    return read_record(Workload, path)
 
 
 def data_folder() -> Path:

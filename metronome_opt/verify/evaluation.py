@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import mul
 from types import MappingProxyType
 
 from metronome_opt.errors import InputError, quote
@@ -76,8 +75,8 @@ def evaluate(
         raise InputError(str(violations[0]))
     instance.check_hyperperiods(stretch)
     jobs = schedule_jobs(instance.jobs, offsets, stretch, cushion_slots)
-    elongation = {each.job.name: Fraction(each.stretch) for each in jobs}
-    unserved = {each.job.name: Fraction(0) for each in jobs}
+    elongation = {run.job.name: Fraction(run.stretch) for run in jobs}
+    unserved = {run.job.name: Fraction(0) for run in jobs}
     reports = []
     users_of = jobs_by_link(instance, jobs)
     known: dict[tuple[str, ...], _Rates] = {}  # links of the same jobs have the same rates
@@ -91,26 +90,24 @@ def evaluate(
         for user, mean in zip(users, means, strict=True):
             unserved[user.job.name] += mean
             elongation[user.job.name] += _slots_lost(user, link, mean)
-    cushions = [report.cushion for report in reports if report.cushion is not None]
-    unstretched = schedule_jobs(instance.jobs, dict.fromkeys(offsets, 0), {}, cushion_slots)
+    # The traffic is that of jobs that are not stretched: stretching must not look like less of it.
+    traffic = Fraction(0)
+    for run in schedule_jobs(instance.jobs, dict.fromkeys(offsets, 0), {}, cushion_slots):
+        traffic += Fraction(sum(run.job.links.values()) * run.volume, run.period)
+    late = sum(report.unserved for report in reports)
+    moved = (run.job for run in jobs if run.job.current_offset not in (None, run.offset))
     objectives = {
-        "contention": sum((report.contention for report in reports), Fraction(0)),
-        "latency": _latency(unstretched, reports),
-        "stretch": sum(
-            (Fraction(each.job.weight * each.stretch, each.job.period) for each in jobs),
-            Fraction(0),
-        ),
+        "contention": Fraction(sum(report.contention for report in reports)),
+        "latency": late / traffic if traffic else Fraction(0),
+        "stretch": Fraction(sum(Fraction(r.job.weight * r.stretch, r.job.period) for r in jobs)),
         "wait": Fraction(
-            sum(each.job.weight * ((each.offset - each.job.ready) % each.period) for each in jobs)
+            sum(run.job.weight * ((run.offset - run.job.ready) % run.period) for run in jobs)
         ),
-        "moves": Fraction(
-            sum(
-                each.job.weight
-                for each in jobs
-                if each.job.current_offset not in (None, each.offset)
-            )
+        "moves": Fraction(sum(job.weight for job in moved)),
+        "cushion": min(
+            (Fraction(report.cushion) for report in reports if report.cushion is not None),
+            default=None,
         ),
-        "cushion": Fraction(min(cushions)) if cushions else None,
     }
     return Evaluation(
         MappingProxyType({name: objectives[name] for name in OBJECTIVES}),
@@ -234,9 +231,9 @@ def schedule_jobs(
 def jobs_by_link(instance: Instance, jobs: Iterable[ScheduledJob]) -> dict[str, list[ScheduledJob]]:
     """Return the jobs of each link."""
     users: dict[str, list[ScheduledJob]] = {link.name: [] for link in instance.links}
-    for each in jobs:
-        for name in each.job.links:
-            users[name].append(each)
+    for run in jobs:
+        for name in run.job.links:
+            users[name].append(run)
     return users
 
 
@@ -273,21 +270,18 @@ def _evaluate_link(
     link: Link, jobs: list[ScheduledJob], combined: _Rates
 ) -> tuple[LinkReport, list[Fraction]]:
     """Return the report of a link, and the mean unserved bandwidth of its jobs on it."""
-    flows = [each.job.links[link.name] for each in jobs]
-    weights = [each.job.weight for each in jobs]
+    flows = [run.job.links[link.name] for run in jobs]
     hyperperiod, slots_of = combined
     weighted = total = 0
     # Volume by denominator of each job: integers are added, fractions only at the end.
     unserved: list[Counter[int]] = [Counter() for _ in jobs]
     for rates, length in slots_of.items():
         demands = {index: flows[index] * rate for index, rate in rates}
-        excess = sum(demands.values()) - link.capacity
-        if excess <= 0:
-            continue
+        excess = max(0, sum(demands.values()) - link.capacity)
         total += length * excess
         members: dict[int, list[int]] = {}
-        for index in demands:
-            members.setdefault(weights[index], []).append(index)
+        for index in demands if excess else ():
+            members.setdefault(jobs[index].job.weight, []).append(index)
         for weight in sorted(members):
             demand = sum(demands[index] for index in members[weight])
             taken = min(demand, excess)
@@ -296,8 +290,6 @@ def _evaluate_link(
             share = Fraction(length * taken, demand)
             for index in members[weight]:
                 unserved[index][share.denominator] += share.numerator * demands[index]
-            if not excess:
-                break
     mean = Fraction(total, hyperperiod)
     return LinkReport(
         name=link.name,
@@ -318,18 +310,17 @@ def _total(volumes: Mapping[int, int]) -> Fraction:
 
 def _link_cushion(link: Link, jobs: list[ScheduledJob], hyperperiod: int) -> int | None:
     """Return the largest extension of all bursts without contention, None without limit."""
-    flows = [each.job.links[link.name] for each in jobs]
-    peaks = [each.job.peak for each in jobs]
-    if sum(map(mul, flows, peaks)) <= link.capacity:
+    flows = [run.job.links[link.name] for run in jobs]
+    if sum(count * run.job.peak for count, run in zip(flows, jobs, strict=True)) <= link.capacity:
         return None
 
     def bears(slots: int) -> bool:
         return all(
             sum(flows[index] * rate for index, rate in rates.items()) <= link.capacity
-            for _, _, rates in pieces([each.extend(slots) for each in jobs], hyperperiod)
+            for _, _, rates in pieces([run.extend(slots) for run in jobs], hyperperiod)
         )
 
-    low, high = 0, max(each.period for each in jobs)  # borne, not borne: growth only adds demand
+    low, high = 0, max(run.period for run in jobs)  # borne, not borne: growth only adds demand
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if bears(middle) else (low, middle)
@@ -340,16 +331,3 @@ def _slots_lost(job: ScheduledJob, link: Link, unserved: Fraction) -> Fraction:
     """Return the mean unserved bandwidth as slots of an iteration at the job's mean burst rate."""
     bursting = sum(slots for _, slots, rate in job.pattern if rate)
     return unserved * job.period * bursting / (job.job.links[link.name] * job.volume)
-
-
-def _latency(unstretched: list[ScheduledJob], reports: list[LinkReport]) -> Fraction:
-    """Return the unserved share of all traffic; 0 where there is no traffic.
-
-    The traffic is that of jobs that are not stretched: stretching must not look like less of it.
-    """
-    unserved = sum((report.unserved for report in reports), Fraction(0))
-    traffic = sum(
-        (Fraction(sum(each.job.links.values()) * each.volume, each.period) for each in unstretched),
-        Fraction(0),
-    )
-    return unserved / traffic if traffic else Fraction(0)

@@ -74,7 +74,7 @@ class Sender(NamedTuple):
 
 
 class Tree:
-    """A cluster: capacities of links, and the switches above nodes, by name."""
+    """A cluster by name: capacities of links, and the switches above nodes with their links."""
 
     def __init__(self, cluster: Document) -> None:
         taken = cluster.get("background", {})
@@ -84,20 +84,24 @@ class Tree:
         }
         self.link_mbps: int = cluster["link_mbps"]
         self.nodes = {node["name"]: node for node in cluster["nodes"]}
-        self.uplink = {rack["name"]: rack["uplink"] for rack in cluster["racks"]}
-        self.to_spines = {
-            rack["name"]: list(zip(rack["uplinks"], rack["downlinks"], strict=True))
-            for rack in cluster["racks"]
-            if "downlinks" in rack
+        self.rails: dict[str, list[str]] = {
+            name: node["interfaces"] or [node["interface"]] for name, node in self.nodes.items()
         }
-        self.spines = max([1, *map(len, self.to_spines.values())])
-        within = {rack["name"]: rack.get("within") for rack in cluster["racks"]}
+        racks = {rack["name"]: rack for rack in cluster["racks"]}
+        self._up: dict[str, list[str]] = {  # one by spine, or one, or none without limit
+            name: rack.get("uplinks") or [up for up in [rack["uplink"]] if up is not None]
+            for name, rack in racks.items()
+        }
+        self._down: dict[str, list[str]] = {
+            name: rack.get("downlinks", []) for name, rack in racks.items()
+        }
+        self.spines = max([1, *map(len, self._up.values())])
         self.above: dict[str, list[str]] = {name: [] for name in self.nodes}  # the lowest first
         for name, node in self.nodes.items():
             rack = node["rack"]
             while rack is not None:
                 self.above[name].append(rack)
-                rack = within[rack]
+                rack = racks[rack].get("within")
 
     def place(
         self,
@@ -129,7 +133,7 @@ class Tree:
         )
         if place.nodes == 1:
             return {}, place
-        flows, parts = self._of_senders(self.senders(nodes, rails, algorithm), paths)
+        flows, parts = self._of_senders(list(self.senders(nodes, rails, algorithm)), paths)
         if parts > _MAX_PARTS:
             return None
         if algorithm == "all-to-all":
@@ -140,32 +144,23 @@ class Tree:
         rate = min(Fraction(self.capacity[link], count) for link, count in flows.items())
         return flows, place._replace(rate=rate, parts=parts)
 
-    def interfaces(self, node: str) -> list[str]:
-        """Return the links of a node."""
-        its: list[str] = self.nodes[node]["interfaces"] or [self.nodes[node]["interface"]]
-        return its
-
     def rails_of(self, nodes: Sequence[str], gpus: int, used: Counter[str]) -> list[list[str]]:
-        """Return the interfaces of tasks; their GPUs are added to the used ones."""
-        rails = []
-        for node in nodes:
-            rails.append(self._rails(node, used[node], gpus))
-            used[node] += gpus
-        return rails
+        """Return the interfaces beside the GPUs of tasks, which are added to the used ones.
 
-    def _rails(self, node: str, first: int, gpus: int) -> list[str]:
-        """Return the interfaces beside some GPUs, of which all interfaces have equal shares.
-
-        Tasks without GPUs use all interfaces.
+        All interfaces of a node have equal shares of its GPUs. Tasks without GPUs use all of them.
         """
-        rails = self.interfaces(node)
-        total, count = max(1, self.nodes[node]["has"]["gpus"]), len(rails)
-        return [
-            rail
-            for index, rail in enumerate(rails)
-            if not gpus
-            or (index * total < (first + gpus) * count and first * count < (index + 1) * total)
-        ]
+        found = []
+        for node in nodes:
+            rails, first, end = self.rails[node], used[node], used[node] + gpus
+            total, count = max(1, self.nodes[node]["has"]["gpus"]), len(rails)
+            near = [
+                rail
+                for index, rail in enumerate(rails)
+                if index * total < end * count and first * count < (index + 1) * total
+            ]
+            found.append(near if gpus else rails)
+            used[node] = end
+        return found
 
     def senders(
         self, nodes: Sequence[str], rails: Sequence[list[str]], algorithm: str
@@ -190,31 +185,27 @@ class Tree:
             entered = [switch for switch in there if switch not in here]
             yield Sender(last[node], last[following], [*its], left, entered)
 
-    def _of_senders(
-        self, senders: Iterator[Sender], paths: Sequence[Sequence[int]]
-    ) -> tuple[Counter[str], int]:
-        """Return flows on links, and the number of parts of the traffic of a task."""
-        sending = [*senders]
-        parts = math.lcm(*(len(sender.rails) for sender in sending))
-        if not paths and any(self.is_by_spine(sender) for sender in sending):
-            parts = math.lcm(parts, self.spines)
-        flows: Counter[str] = Counter()
-        for sender in sending:
-            flows.update(dict.fromkeys(sender.rails, parts // len(sender.rails)))
-            flows.update(dict.fromkeys(self._uplinks(sender.left), parts))
-            if self.is_by_spine(sender):
-                crossed = paths[sender.task] if paths else range(self.spines)
-                for spine in crossed:
-                    up = [self.to_spines[r][spine][0] for r in sender.left if r in self.to_spines]
-                    down = [
-                        self.to_spines[r][spine][1] for r in sender.entered if r in self.to_spines
-                    ]
-                    flows.update(dict.fromkeys([*up, *down], parts // len(crossed)))
-        return flows, parts
-
     def is_by_spine(self, sender: Sender) -> bool:
         """Return whether the traffic of a task crosses one of several spines."""
-        return any(switch in self.to_spines for switch in (*sender.left, *sender.entered))
+        return any(self._down[switch] for switch in (*sender.left, *sender.entered))
+
+    def _of_senders(
+        self, senders: Sequence[Sender], paths: Sequence[Sequence[int]]
+    ) -> tuple[Counter[str], int]:
+        """Return flows on links, and the number of parts of the traffic of a task."""
+        parts = math.lcm(*(len(sender.rails) for sender in senders))
+        if not paths and any(self.is_by_spine(sender) for sender in senders):
+            parts = math.lcm(parts, self.spines)
+        flows: Counter[str] = Counter()
+        for sender in senders:
+            flows.update(dict.fromkeys(sender.rails, parts // len(sender.rails)))
+            between = [self._up[switch] for switch in sender.left]
+            between += [self._down[switch] for switch in sender.entered]
+            spines = paths[sender.task] if paths else range(self.spines)
+            for spine in spines:
+                crossed = [links[spine] for links in between if links]
+                flows.update(dict.fromkeys(crossed, parts // len(spines)))
+        return flows, parts
 
     def _of_all(
         self, nodes: Sequence[str], rails: Sequence[list[str]]
@@ -226,11 +217,10 @@ class Tree:
         for node, its in zip(nodes, rails, strict=True):
             pairs = dict.fromkeys(its, parts // len(its) * (len(nodes) - tasks_on[node]))
             for switch in self.above[node]:
-                outside = len(nodes) - below[switch]
-                if outside:
-                    pairs.update(dict.fromkeys(self._uplinks([switch]), parts * outside))
-                    by_spine = [link for both in self.to_spines.get(switch, []) for link in both]
-                    pairs.update(dict.fromkeys(by_spine, parts // self.spines * outside))
+                if below[switch] < len(nodes):
+                    links = [*self._up[switch], *self._down[switch]]
+                    share = parts // self.spines * (len(nodes) - below[switch])
+                    pairs.update(dict.fromkeys(links, share))
             beyond.append(pairs)
         counts = {count for pairs in beyond for count in pairs.values()}
         unit = max(math.gcd(*counts), math.ceil(Fraction(max(counts), _MAX_UNITS)))
@@ -245,9 +235,6 @@ class Tree:
     def _below(self, nodes: Sequence[str]) -> Counter[str]:
         """Return the number of tasks below every switch."""
         return Counter(switch for node in nodes for switch in self.above[node])
-
-    def _uplinks(self, switches: Sequence[str]) -> Iterator[str]:
-        return (up for switch in switches if (up := self.uplink[switch]) is not None)
 
 
 def _left(capacity: int, taken: str) -> int:

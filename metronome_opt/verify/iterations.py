@@ -28,9 +28,9 @@ def check_instance(
     scenario: Document,
     places: Mapping[str, Sequence[str]],
     instance: Instance,
-    paths: Mapping[str, Sequence[Sequence[int]]] | None = None,
-) -> tuple[Violation, ...]:
-    """Return differences between an instance and the scenario with its jobs at some places.
+    paths: Mapping[str, Sequence[Sequence[int]]],
+) -> Iterator[Violation]:
+    """Yield differences between an instance and the scenario with its jobs at some places.
 
     They are differences in links, and in the flows, bursts, period, and shortest iteration in the
     empty cluster of a job.
@@ -46,15 +46,6 @@ def check_instance(
     paths
         The spines of flows, true by `check_paths`; flows of other jobs cross all spines evenly.
     """
-    return tuple(_violations(scenario, places, instance, paths or {}))
-
-
-def _violations(
-    scenario: Document,
-    places: Mapping[str, Sequence[str]],
-    instance: Instance,
-    paths: Mapping[str, Sequence[Sequence[int]]],
-) -> Iterator[Violation]:
     tree = Tree(scenario["cluster"])
     stated = {link.name: link.capacity for link in instance.links}
     for name in sorted({*tree.capacity, *stated}):
@@ -66,22 +57,21 @@ def _violations(
         yield Violation(f"jobs.{name}", "a job of the instance", "it has no place")
     used: Counter[str] = Counter()  # GPUs of earlier tasks by node
     empty = EmptyCluster(tree, scenario["cluster"])
-    for job in scenario["jobs"]:
-        name = job["name"]
-        if name in places and name not in given:
+    for job in (job for job in scenario["jobs"] if job["name"] in places):
+        name, gpus, algorithm = job["name"], job["each"]["gpus"], job["algorithm"]
+        if name not in given:
             yield Violation(f"places.{name}", "its nodes", "the instance has no such job")
-        elif name in places:
-            grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
-            iteration = _Iteration(job, tree.link_mbps, *grid)
-            gpus = job["each"]["gpus"]
-            found = tree.place(places[name], gpus, job["algorithm"], used, paths.get(name, ()))
-            if found is None:
-                yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
-                continue
-            flows, place = found
-            yield from _flow_violations(given[name], flows)
-            yield from _slot_violations(given[name], iteration.in_slots(place))
-            yield from _best_violations(given[name], iteration, [place, *empty.places(job)])
+            continue
+        found = tree.place(places[name], gpus, algorithm, used, paths.get(name, ()))
+        if found is None:
+            yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
+            continue
+        flows, place = found
+        grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
+        iteration = _Iteration(job, tree.link_mbps, *grid)
+        yield from _flow_violations(given[name], flows)
+        yield from _slot_violations(given[name], iteration.in_slots(place))
+        yield from _best_violations(given[name], iteration, [place, *empty.places(job)])
 
 
 def _flow_violations(job: Job, flows: Mapping[str, int]) -> Iterator[Violation]:
@@ -194,11 +184,10 @@ class _Iteration:
         """
         bursts, rest = self._bursts(place)
         if place.nodes == 1 and not self._is_stated:
-            sending = sum((burst.ms for burst in bursts), Fraction(0))
-            pauses = sum((burst.after for burst in bursts), rest)
-            slots = max(1, self._nearest(pauses + sending))
+            sending = Fraction(sum(burst.ms for burst in bursts))
+            slots = max(1, self._nearest(sum((burst.after for burst in bursts), rest) + sending))
             length = min(slots, max(1, self._nearest(sending)))
-            volume = sum((burst.volume for burst in bursts), Fraction(0))
+            volume = Fraction(sum(burst.volume for burst in bursts))
             phases = [(slots - length, length, self._rate(volume, length))]
         else:
             phases, slots = self._rounded(bursts, rest)
@@ -256,25 +245,23 @@ class _Iteration:
         bursts: list[_Burst] = []
         over = sent = Fraction(0)  # when the last collective and the last burst end
         ends: list[tuple[Fraction, Fraction]] = []  # of collectives: needed, and ended
-        for before, transfer in zip([None, *self._transfers], self._transfers, strict=False):
+        for index, transfer in enumerate(self._transfers):
             ready, needed = transfer["ready_ms"], transfer["needed_ms"]
-            delay = max((end - by for by, end in ends if by <= ready), default=Fraction(0))
-            delay = max(delay, Fraction(0))
+            delay = max([Fraction(0), *(end - by for by, end in ends if by <= ready)])
             burst = _Burst(Fraction(0), *self._flow(transfer, place))
-            begin = max(ready + delay, over)
-            if bursts and before is not None and _begin_together(before, transfer):
+            if bursts and index and _begin_together(self._transfers[index - 1], transfer):
                 volume, together = bursts[-1].volume + burst.volume, bursts[-1].ms + burst.ms
                 bursts[-1] = bursts[-1]._replace(volume=volume, rate=1000 * volume / together)
                 over = sent = over + burst.ms
-                ends.append((needed, over))
-                continue
-            if transfer["is_late"]:
-                begin = max(begin, needed + delay - burst.ms)
-            over = begin + burst.ms
+            else:
+                begin = max(ready + delay, over)
+                if transfer["is_late"]:
+                    begin = max(begin, needed + delay - burst.ms)
+                over = begin + burst.ms
+                if not transfer["is_idle"]:
+                    bursts.append(burst._replace(after=begin - sent))
+                    sent = over
             ends.append((needed, over))
-            if not transfer["is_idle"]:
-                bursts.append(burst._replace(after=begin - sent))
-                sent = over
         delay = max(Fraction(0), *(end - by for by, end in ends))
         return bursts, self._compute + delay - sent
 

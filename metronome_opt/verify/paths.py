@@ -23,8 +23,8 @@ def check_paths(
     places: Mapping[str, Sequence[str]],
     paths: Paths,
     chosen: Collection[str] | None = None,
-) -> tuple[Violation, ...]:
-    """Return every false statement about the spines of the flows of jobs.
+) -> Iterator[Violation]:
+    """Yield every false statement about the spines of the flows of jobs.
 
     A flow between racks with several uplinks, and no other one, has a spine that exists: the spine
     of the scenario, or of the hash, or any one if it may be chosen. A sprayed flow has none.
@@ -38,12 +38,7 @@ def check_paths(
     chosen
         Jobs whose spines were chosen; None for all jobs with stated spines.
     """
-    return tuple(_violations(scenario, places, paths, paths if chosen is None else chosen))
-
-
-def _violations(
-    scenario: Document, places: Mapping[str, Sequence[str]], paths: Paths, chosen: Collection[str]
-) -> Iterator[Violation]:
+    chosen = paths if chosen is None else chosen
     cluster, used = scenario["cluster"], Counter[str]()
     tree, routing = Tree(cluster), cluster.get("routing")
     for name in sorted(paths.keys() - places.keys()):
@@ -61,13 +56,11 @@ def _violations(
         elif sorted((task, n) for task, n, _ in flows) != [
             (task, n) for task, its in enumerate(stated) for n in range(len(its))
         ] or len(stated) != len(places[name]):
-            spines, tasks = (
-                pluralise(sum(map(len, stated)), "spine"),
-                pluralise(len(stated), "task"),
-            )
-            sent, sending = pluralise(len(flows), "flow"), pluralise(len(places[name]), "task")
-            truth = f"it has {sending} with {sent} over spines, each with a spine"
-            yield Violation(f"paths.{name}", f"{spines} of {tasks}", truth)
+            spines, sent = sum(map(len, stated)), pluralise(len(flows), "flow")
+            text = f"{pluralise(spines, 'spine')} of {pluralise(len(stated), 'task')}"
+            tasks = pluralise(len(places[name]), "task")
+            truth = f"it has {tasks} with {sent} over spines, each with a spine"
+            yield Violation(f"paths.{name}", text, truth)
         else:
             is_free = routing == "chosen" and (name in chosen or given is not None)
             for task, number, ends in flows:

@@ -14,124 +14,117 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.verify.evaluation import Violation
 from metronome_opt.verify.flows import Document
 
-Placements = Mapping[str, Sequence[str]]
+_Documents = Mapping[str, Document]
+_Places = Mapping[str, Sequence[str]]
+_Costs = dict[tuple[str, str | None, str | None], float]
 RESOURCES = {"gpus": "GPUs", "cpu_millicores": "millicores", "memory_mib": "MiB of memory"}
 
 
-def check_places(scenario: Document, schedule: Schedule) -> tuple[Violation, ...]:
-    """Return every false statement of a schedule about the nodes of jobs.
+def check_places(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
+    """Yield every false statement of a schedule about the nodes of jobs.
 
     Every job runs or waits, and has a node for each task; the nodes exist and have the resources
     for their tasks; nodes that the scenario states are kept; and without stated nodes the network
     cost from a task to the next one is tolerated by the job.
     """
-    places = schedule.places
+    places, waiting = schedule.places, schedule.waiting
     if places is None:
-        truth = "jobs wait only if `places` states the others"
-        return tuple(Violation("waiting", quote(name), truth) for name in schedule.waiting)
-    return (
-        *_waiting_violations(scenario, schedule.waiting, places),
-        *_node_violations(scenario, schedule.waiting, places),
-        *_resource_violations(scenario, places),
-        *_cost_violations(scenario, places),
-    )
+        for name in waiting:
+            truth = "jobs wait only if `places` states the others"
+            yield Violation("waiting", quote(name), truth)
+        return
+    jobs = {job["name"]: job for job in scenario["jobs"]}
+    nodes = {node["name"]: node for node in scenario["cluster"]["nodes"]}
+    yield from _waiting_violations(jobs, waiting, places)
+    yield from _node_violations(jobs, nodes, waiting, places)
+    yield from _resource_violations(jobs, nodes, places)
+    costs = _network_costs(scenario["cluster"])
+    for name, job in jobs.items():
+        if job["nodes"] is None and nodes.keys() >= {*places.get(name, ())}:
+            yield from _cost_violations(job, [nodes[node] for node in places.get(name, ())], costs)
 
 
 def _waiting_violations(
-    scenario: Document, waiting: Sequence[str], places: Placements
+    jobs: _Documents, waiting: Sequence[str], places: _Places
 ) -> Iterator[Violation]:
     """Yield jobs that cannot wait: unknown, named twice, placed, or with stated nodes."""
-    stated = {job["name"]: job["nodes"] for job in scenario["jobs"]}
     for name, count in Counter(waiting).items():
-        if name not in stated:
+        if name not in jobs:
             yield Violation("waiting", quote(name), "no such job")
         elif count > 1:
             yield Violation("waiting", quote(name), f"it is named {count} times")
         elif name in places:
             yield Violation("waiting", quote(name), "it is also placed")
-        elif stated[name] is not None:
+        elif jobs[name]["nodes"] is not None:
             yield Violation("waiting", quote(name), "the scenario states its nodes")
 
 
 def _node_violations(
-    scenario: Document, waiting: Sequence[str], places: Placements
+    jobs: _Documents, nodes: _Documents, waiting: Sequence[str], places: _Places
 ) -> Iterator[Violation]:
     """Yield jobs without places, unknown nodes, and other nodes than the stated ones."""
-    jobs = {job["name"]: job for job in scenario["jobs"]}
-    for name in (*sorted(places.keys() - jobs.keys()), *jobs):
-        if name not in jobs:
-            node_count = pluralise(len(places[name]), "node")
-            yield Violation(f"places.{quote(name)}", node_count, "no such job")
-        elif name not in places and name not in waiting:
-            yield Violation(f"places.{name}", "no placement", "it must be placed or waiting")
-    nodes = {node["name"] for node in scenario["cluster"]["nodes"]}
-    for name, nodes_of_job in places.items():
-        workers, stated = (jobs.get(name, {}).get(field) for field in ("workers", "nodes"))
-        if workers not in (None, len(nodes_of_job)):
-            truth = f"it has {pluralise(workers, 'task')}"
-            yield Violation(f"places.{name}", pluralise(len(nodes_of_job), "node"), truth)
-        for task, (node, stated_node) in enumerate(
-            zip(nodes_of_job, stated or nodes_of_job, strict=False)
-        ):
+    for name in sorted(places.keys() - jobs.keys()):
+        yield Violation(
+            f"places.{quote(name)}", pluralise(len(places[name]), "node"), "no such job"
+        )
+    for name in (name for name in jobs if name not in places and name not in waiting):
+        yield Violation(f"places.{name}", "no placement", "it must be placed or waiting")
+    for name, its in places.items():
+        job = jobs.get(name, {"workers": len(its), "nodes": None})
+        if job["workers"] != len(its):
+            truth = f"it has {pluralise(job['workers'], 'task')}"
+            yield Violation(f"places.{name}", pluralise(len(its), "node"), truth)
+        for task, (node, stated) in enumerate(zip(its, job["nodes"] or its, strict=False)):
             if node not in nodes:
                 yield Violation(f"places.{name}[{task}]", quote(node), "no such node")
-            elif node != stated_node:
-                truth = f"the scenario states {quote(stated_node)}"
+            elif node != stated:
+                truth = f"the scenario states {quote(stated)}"
                 yield Violation(f"places.{name}[{task}]", quote(node), truth)
 
 
-def _resource_violations(scenario: Document, places: Placements) -> Iterator[Violation]:
+def _resource_violations(
+    jobs: _Documents, nodes: _Documents, places: _Places
+) -> Iterator[Violation]:
     """Yield nodes with fewer resources than their tasks need."""
-    needed: dict[str, Counter[str]] = {kind: Counter() for kind in RESOURCES}
-    for job in scenario["jobs"]:
-        for node in places.get(job["name"], ()):
-            for kind in RESOURCES:
-                needed[kind][node] += job["each"][kind]
-    for node in scenario["cluster"]["nodes"]:
+    needed: Counter[tuple[str, str]] = Counter()
+    for name, job in jobs.items():
+        for node in places.get(name, ()):
+            needed.update({(node, kind): job["each"][kind] for kind in RESOURCES})
+    for name, machine in nodes.items():
         for kind, unit in RESOURCES.items():
-            needed_here, has = needed[kind][node["name"]], node["has"][kind]
-            if needed_here > has:
-                stated = f"tasks on {node['name']} that need {needed_here:,} {unit}"
-                yield Violation("places", stated, f"it has {has:,}")
+            if needed[name, kind] > machine["has"][kind]:
+                stated = f"tasks on {name} that need {needed[name, kind]:,} {unit}"
+                yield Violation("places", stated, f"it has {machine['has'][kind]:,}")
 
 
-def _cost_violations(scenario: Document, places: Placements) -> Iterator[Violation]:
-    """Yield jobs whose tasks the filter of Diktyo's plugin NetworkOverhead would reject."""
-    costs = {(e["origin"], e["destination"]): e["cost"] for e in scenario["cluster"]["zone_costs"]}
-    nodes_by_name = {node["name"]: node for node in scenario["cluster"]["nodes"]}
-    region_of = {node["rack"]: node["region"] for node in nodes_by_name.values() if node["region"]}
-    regions: dict[tuple[str | None, str | None], int] = {}  # the largest cost between racks of them
-    for (origin, destination), cost in costs.items():
-        ends = region_of.get(origin), region_of.get(destination)
-        regions[ends] = max(cost, regions.get(ends, 0))
-    for job in scenario["jobs"]:
-        max_cost, nodes = job.get("max_network_cost"), places.get(job["name"], ())
-        if (
-            not costs
-            or max_cost is None
-            or job["nodes"] is not None
-            or not nodes_by_name.keys() >= {*nodes}
-        ):
-            continue
-        for node, next_node in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
-            cost = _cost(nodes_by_name[node], nodes_by_name[next_node], costs, regions)
-            if node != next_node and cost is not None and cost > max_cost:
-                stated = f"{node} and {next_node}, at a network cost of {cost:,}"
-                yield Violation(f"places.{job['name']}", stated, f"it tolerates {max_cost:,}")
+def _network_costs(cluster: Document) -> _Costs:
+    """Return costs between racks, and the largest ones between racks of two regions."""
+    costs: _Costs = {
+        ("rack", e["origin"], e["destination"]): e["cost"] for e in cluster["zone_costs"]
+    }
+    region_of = {node["rack"]: node["region"] for node in cluster["nodes"] if node["region"]}
+    for (_, origin, destination), cost in list(costs.items()):
+        ends = "region", region_of.get(origin), region_of.get(destination)
+        costs[ends] = max(cost, costs.get(ends, 0))
+    return costs
 
 
-def _cost(
-    origin: Document,
-    destination: Document,
-    racks: Mapping[tuple[str | None, str | None], int],
-    regions: Mapping[tuple[str | None, str | None], int],
-) -> float | None:
-    """Return the cost between two nodes; None if unknown, which is tolerated."""
-    if destination["region"] is None and destination["rack"] is None:
-        return math.inf
-    if (origin["region"], origin["rack"]) == (destination["region"], destination["rack"]):
-        return 0
-    if origin["region"] == destination["region"]:
-        return racks.get((origin["rack"], destination["rack"]))
-    ends = origin["region"], destination["region"]
-    return None if None in ends else regions.get(ends)
+def _cost_violations(
+    job: Document, nodes: Sequence[Document], costs: _Costs
+) -> Iterator[Violation]:
+    """Yield tasks that the filter of Diktyo's plugin NetworkOverhead would reject.
+
+    A cost that is not known is tolerated, but none of a node without rack and region.
+    """
+    most = job.get("max_network_cost", math.inf) if costs else math.inf
+    for node, following in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
+        regions, racks = ((node[tier], following[tier]) for tier in ("region", "rack"))
+        if regions[1] is None and racks[1] is None:
+            cost = math.inf
+        elif regions[0] != regions[1]:
+            cost = 0 if None in regions else costs.get(("region", *regions), 0)
+        else:
+            cost = 0 if racks[0] == racks[1] else costs.get(("rack", *racks), 0)
+        if node["name"] != following["name"] and cost > most:
+            stated = f"{node['name']} and {following['name']}, at a network cost of {cost:,}"
+            yield Violation(f"places.{job['name']}", stated, f"it tolerates {most:,}")

@@ -30,9 +30,9 @@ class EmptyCluster:
             for number, node in enumerate(cluster["nodes"])
         }
         self._width = {
-            name: sum(tree.capacity[rail] for rail in tree.interfaces(name)) for name in tree.nodes
+            name: sum(tree.capacity[rail] for rail in tree.rails[name]) for name in tree.nodes
         }
-        self._is_single = all(len(tree.interfaces(name)) == 1 for name in tree.nodes)
+        self._is_single = all(len(tree.rails[name]) == 1 for name in tree.nodes)
         self._known: dict[Any, list[Place]] = {}
 
     def places(self, job: Document) -> Sequence[Place]:

@@ -75,7 +75,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
         return
     weights = slowdown_weights(instance)
     for job in instance.jobs:
-        isolated = sum((burst.slots + burst.gap for burst in bursts[job.name]), Fraction(0))
+        isolated = Fraction(sum(burst.slots + burst.gap for burst in bursts[job.name]))
         period_ms = Fraction(job.period * instance.slot_ms)
         weight = weights[job.name] * period_ms / (job.best_ms or period_ms)
         total += _minimum(weight, costs[job.name], isolated / job.period)
@@ -93,12 +93,12 @@ def slowdown_weights(instance: Instance) -> dict[str, int]:
 
 def _bursts(job: Job, capacities: Mapping[str, int]) -> list[_Burst]:
     """Return the bursts of a job without other jobs on its links, in the order of time."""
-    widest = min((Fraction(capacities[link], n) for link, n in job.links.items()), default=None)
+    widest = [Fraction(capacities[link], n) for link, n in job.links.items()]
     phases = sorted(job.phases, key=lambda phase: phase.start)
     starts = [*(phase.start for phase in phases[1:]), phases[0].start + job.period]
     found = []
     for phase, following in zip(phases, starts, strict=True):
-        rate = Fraction(phase.rate) if widest is None else min(Fraction(phase.rate), widest)
+        rate = min(Fraction(phase.rate), *widest) if widest else Fraction(phase.rate)
         found.append(_Burst(phase.length * phase.rate / rate, rate, following - phase.end))
     return found
 
@@ -125,8 +125,8 @@ def _shares(
     computing, sent, meeting = [], [], []
     for job, peak, own, other in zip(jobs, peaks, (one, two), (two, one), strict=True):
         time = Fraction(sum(burst.gap for burst in own), job.period)
-        load = sum((burst.slots * burst.rate for burst in own), Fraction(0)) / job.period
-        least = sum((_least_meeting(burst, other) for burst in own), Fraction(0))
+        load = Fraction(sum(burst.slots * burst.rate for burst in own)) / job.period
+        least = Fraction(sum(_least_meeting(burst, other) for burst in own))
         computing.append(time)
         # A job is in a burst or computes: it sends at its peak at most, both jobs together at 1.
         sent.append(load + peak * time)

@@ -47,11 +47,12 @@ def _violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
         truth = f"the instance is {quote(instance.name)}"
         yield Violation("instance", quote(schedule.instance), truth)
     yield from refutation_violations(instance, schedule)
-    if status is Status.INFEASIBLE and not any(each.is_proved for each in schedule.refutations):
-        yield Violation("status", "infeasible", "every choice of offsets is a schedule")
     if status not in (Status.INFEASIBLE, Status.UNKNOWN):
         yield from _offset_violations(instance, schedule)
         return
+    proofs = any(refutation.is_proved for refutation in schedule.refutations)
+    if status is Status.INFEASIBLE and not proofs:
+        yield Violation("status", "infeasible", "every choice of offsets is a schedule")
     for field in _WITH_OFFSETS:
         if getattr(schedule, field):
             yield Violation(field, "values", f"the status is {status}")
@@ -60,9 +61,8 @@ def _violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
 
 def _offset_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
     """Yield false statements of a schedule with offsets; where these are wrong, no others."""
-    wrong = assignment_violations(
-        instance, schedule.offsets, schedule.stretch, schedule.stretch_limit
-    )
+    assignment = schedule.offsets, schedule.stretch, schedule.stretch_limit
+    wrong = assignment_violations(instance, *assignment)
     yield from wrong
     if wrong:
         return
@@ -130,11 +130,11 @@ def _mean_slowdown(instance: Instance, times: Mapping[str, Fraction], name: str)
     weights = slowdown_weights(instance)
     if name == _DELAY:
         weights = dict.fromkeys(weights, 1)
-    total = Fraction(0)
-    for job in instance.jobs:
-        best_ms = job.best_ms or instance.slot_ms * job.period
-        total += weights[job.name] * times[job.name] / best_ms
-    return total / sum(weights.values()) - (name == _DELAY)
+    total = sum(
+        weights[job.name] * times[job.name] / (job.best_ms or instance.slot_ms * job.period)
+        for job in instance.jobs
+    )
+    return Fraction(total, sum(weights.values())) - (name == _DELAY)
 
 
 def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
@@ -197,15 +197,12 @@ def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Vio
     if wrong:
         return
     for job in instance.jobs:
-        slots = job.period
-        if schedule.gated and schedule.gated.get(job.name):
-            slots += schedule.stretch.get(job.name, 0)
-        if expected_ms[job.name] < instance.slot_ms * slots:
-            yield Violation(
-                f"expected_ms.{job.name}",
-                str(expected_ms[job.name]),
-                f"it takes {instance.slot_ms * slots} ms at least",
-            )
+        is_gated = schedule.gated and schedule.gated.get(job.name)
+        idle = schedule.stretch.get(job.name, 0) if is_gated else 0
+        least_ms, stated = instance.slot_ms * (job.period + idle), expected_ms[job.name]
+        if stated < least_ms:
+            truth = f"it takes {least_ms} ms at least"
+            yield Violation(f"expected_ms.{job.name}", str(stated), truth)
 
 
 def _naming_violations(

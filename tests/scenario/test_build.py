@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,46 +14,54 @@ import yaml
 
 from metronome_opt import load
 from metronome_opt.allocation.scenario_search import nearest
-from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import write_instance
 from metronome_opt.scenario import Scenario, build_scenario, read_scenario, spread
 from metronome_opt.scenario.build import common_hyperperiod, with_hyperperiod
 from metronome_opt.scenario.flows import compute_placement
-from metronome_opt.scenario.placed_instance import Deployment
+from metronome_opt.scenario.placed_instance import Deployment, PlacedInstance
 from metronome_opt.scenario.workload import find_files
-from tests.scenario.examples import scenario
+from tests.builders import fault_of
+from tests.fabrics import scene
+from tests.scenario.examples import number, scenario
+
+
+def built(document: dict[str, Any]) -> PlacedInstance:
+    return build_scenario(spread(Scenario.from_dict(document)))
+
+
+def bursts(job: Any) -> list[tuple[int, int, int]]:
+    return [(phase.start, phase.length, phase.rate) for phase in job.phases]
+
+
+def links_of_tasks(problem: PlacedInstance) -> list[tuple[str, ...]]:
+    """Return the links of the tasks of the first job."""
+    return [task.links for task in problem.deployment.tasks if task.job == "one"]
 
 
 def test_small_scenario_worked_out_by_hand() -> None:
-    built = build_scenario(spread(Scenario.from_dict(scenario())))
-    one, two = built.instance.jobs
+    problem = built(scenario())
+    one, two = problem.instance.jobs
     # VGG16: 3 * 2 * 30.94 GFLOP at 1 TFLOP/s, 185.64 ms. 138,357,544 * 4 bytes * 1.5 are 830 MB or
     # 6641.16 Mbit, which a ring sends out of each node once: at 50 Gbit/s 132.8 ms, 14 slots at
     # 47,437 Mbit/s. 0 sends to 0, 0 to 1, 1 to 3 in the other rack, 3 back to 0.
-    assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 14, 47_437)]
+    assert bursts(one) == [(19, 14, 47_437)]
     assert one.period == 33
     assert dict(one.links) == dict.fromkeys(
         ("node-00", "node-01", "node-03", "rack-0-uplink", "rack-1-uplink"), 1
     )
     # ResNet50 is spread over the nodes with most GPUs free, by name: node-02, node-04.
-    assert dict(two.links) == {
-        "node-02": 1,
-        "node-04": 1,
-        "rack-0-uplink": 1,
-        "rack-1-uplink": 1,
-    }
+    uplinks = ("rack-0-uplink", "rack-1-uplink")
+    assert dict(two.links) == dict.fromkeys(("node-02", "node-04", *uplinks), 1)
     assert (one.weight, two.weight) == (1, 4)
-    assert [task.links for task in built.deployment.tasks if task.job == "one"] == [
+    assert links_of_tasks(problem) == [
         (),
         ("node-00",),
         ("node-01", "rack-0-uplink"),
         ("node-03", "rack-1-uplink"),
     ]
-    assert len(built.deployment.cluster.nodes) == 6
-    assert len(built.instance.links) == 8
-    entry = built.traffic[0]
-    assert entry.title == "VGG16"
-    assert built.iterations[0].volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
+    assert (len(problem.deployment.cluster.nodes), len(problem.instance.links)) == (6, 8)
+    assert problem.traffic[0].title == "VGG16"
+    assert problem.iterations[0].volume == Fraction(138_357_544 * 4 * 3, 2) * 8 / 10**6
 
 
 def test_slowdowns_are_multiples_of_the_best_place_of_the_empty_cluster() -> None:
@@ -64,19 +71,18 @@ def test_slowdowns_are_multiples_of_the_best_place_of_the_empty_cluster() -> Non
     other one: 16.4 ms over the network, 12 slots with the computing; 5.1 ms at the 160 Gbit/s that
     are assumed inside a node, 103.2 ms together, 10 slots.
     """
-    built = build_scenario(spread(Scenario.from_dict(scenario())))
-    one, two = built.instance.jobs
+    one, two = built(scenario()).instance.jobs
     assert [one.best_ms, one.period] == [None, 33]
     assert [two.best_ms, two.period] == [100, 12]
     document = scenario()
     document["jobs"][1]["nodes"] = ["node-02", "node-02"]
-    _, two = build_scenario(spread(Scenario.from_dict(document))).instance.jobs
+    _, two = built(document).instance.jobs
     assert [two.best_ms, two.period, dict(two.links)] == [None, 10, {}]
 
 
 def test_jobs_without_nodes_have_no_instance() -> None:
-    with pytest.raises(InputError, match=r"^jobs\[1\]\.nodes: missing; name the node of each task"):
-        build_scenario(Scenario.from_dict(scenario()))
+    fault = fault_of(lambda: build_scenario(Scenario.from_dict(scenario())))
+    assert fault.startswith("jobs[1].nodes: missing; name the node of each task")
 
 
 def in_full(**changes: Any) -> dict[str, Any]:
@@ -91,9 +97,9 @@ def test_tasks_with_flows_of_their_own() -> None:
 
     The 6641.16 Mbit take 265.65 ms, 27 slots at 24,597 Mbit/s; the rest is as above.
     """
-    built = build_scenario(spread(Scenario.from_dict(in_full())))
-    one = built.instance.jobs[0]
-    assert [(phase.start, phase.length, phase.rate) for phase in one.phases] == [(19, 27, 24_597)]
+    problem = built(in_full())
+    one = problem.instance.jobs[0]
+    assert bursts(one) == [(19, 27, 24_597)]
     # On two nodes in each rack two flows share 75 Gbit/s: 177.1 ms, 18 slots.
     assert [one.period, one.best_ms] == [46, 370]
     assert dict(one.links) == {
@@ -103,7 +109,7 @@ def test_tasks_with_flows_of_their_own() -> None:
         "rack-0-uplink": 3,
         "rack-1-uplink": 1,
     }
-    assert [task.links for task in built.deployment.tasks if task.job == "one"] == [
+    assert links_of_tasks(problem) == [
         ("node-00", "rack-0-uplink"),
         ("node-00", "rack-0-uplink"),
         ("node-01", "rack-0-uplink"),
@@ -177,15 +183,12 @@ FAULTS: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_bad_scenarios(name: str, tmp_path: Path) -> None:
     change, message = FAULTS[name]
-    document = copy.deepcopy(scenario())
+    document = scenario()
     change(document)
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(document))
-    with pytest.raises(InputError) as caught:
-        build_scenario(spread(read_scenario(file)))
-    text = str(caught.value).removeprefix(f"{file}: ")
-    assert text.startswith(message)
-    assert "\n" not in text
+    fault = fault_of(lambda: build_scenario(spread(read_scenario(file))))
+    assert fault.removeprefix(f"{file}: ").startswith(message)
 
 
 def test_periods_stay_however_late_they_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,10 +196,10 @@ def test_periods_stay_however_late_they_repeat(monkeypatch: pytest.MonkeyPatch) 
     # 5 % more than 46, the first that 12 divides is 48.
     small = Scenario.from_dict(in_full())
     monkeypatch.setenv("METRONOME_HYPERPERIOD_LIMIT", "275")
-    built = build_scenario(spread(small))
-    assert [job.period for job in built.instance.jobs] == [46, 12]
-    assert built.instance.needs_stretch
-    assert built.notes == [  # none on periods
+    problem = build_scenario(spread(small))
+    assert [job.period for job in problem.instance.jobs] == [46, 12]
+    assert problem.instance.needs_stretch
+    assert problem.notes == [  # none on periods
         "cluster.gpu.link_gbps: not known of 'GPU'; 160 Gbit/s inside a node are assumed"
     ]
     found = build_scenario(spread(with_hyperperiod(small)))
@@ -241,28 +244,22 @@ def shared(**fields: Any) -> dict[str, Any]:
 
 
 def test_jobs_share_patterns_and_need_no_gpu_for_them() -> None:
-    built = build_scenario(spread(Scenario.from_dict(shared(rate_mbps=6250))))
-    one, two = built.instance.jobs
-    assert [phase.model_dump() for phase in one.phases] == [
-        {"start": 10, "length": 5, "rate": 12_500}
-    ]
+    one, two = built(shared(rate_mbps=6250)).instance.jobs
     # At half the rate the burst takes twice as long, and so the iteration 50 ms more.
-    assert [phase.model_dump() for phase in two.phases] == [
-        {"start": 10, "length": 10, "rate": 6250}
-    ]
+    assert [bursts(one), bursts(two)] == [[(10, 5, 12_500)], [(10, 10, 6250)]]
     assert (one.period, two.period) == (20, 25)
 
 
 def test_job_that_overloads_a_link_alone_is_noted() -> None:
     document = shared()
     document["cluster"] |= {"nic_gbps": 20, "oversubscription": 3}  # 3 x 20 / 3: uplinks carry 20
-    built = build_scenario(spread(Scenario.from_dict(document)))
-    (note,) = built.notes
+    problem = built(document)
+    (note,) = problem.notes
     assert note == (
         "job one overloads rack-0-uplink by itself: 3 x 12,500 Mbit/s at once, 20,000 fit; no "
         "offset helps, other nodes or a lower rate do"
     )
-    assert replace(built, places={}).notes == []
+    assert replace(problem, places={}).notes == []
 
 
 @pytest.mark.parametrize(
@@ -279,9 +276,7 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
     ],
 )
 def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        build_scenario(spread(Scenario.from_dict(shared(**fields))))
-    assert str(caught.value).startswith(message)
+    assert fault_of(lambda: built(shared(**fields))).startswith(message)
 
 
 def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
@@ -295,16 +290,120 @@ def test_workloads_of_own_folder_come_first(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(document))
     assert [entry.title for entry in load(file).traffic] == ["Tiny", "ResNet50"]
     (mine / "tiny.yaml").write_text("format: metronome-workload/1")
-    with pytest.raises(InputError, match=r"scenario\.yaml: .*tiny\.yaml: name: missing"):
-        load(file)
+    fault = fault_of(lambda: load(file))
+    assert fault.startswith(f"{file}: ")
+    assert "tiny.yaml: name: missing" in fault
 
 
 def test_load_reads_instances_and_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(scenario()))
-    built = nearest(read_scenario(file))
-    assert load(file) == built
-    write_instance(built.instance, tmp_path / "instance.json")
+    placed = nearest(read_scenario(file))
+    assert load(file) == placed
+    write_instance(placed.instance, tmp_path / "instance.json")
     problem = load(tmp_path / "instance.json")
-    assert (problem.instance, problem.traffic) == (built.instance, ())
-    assert problem.deployment == Deployment.of_instance(built.instance)
+    assert (problem.instance, problem.traffic) == (placed.instance, ())
+    assert problem.deployment == Deployment.of_instance(placed.instance)
+
+
+# ------------------------------------------------------------------ machines by name
+
+TRAFFIC = {"period_ms": 100, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_000}]}
+CAPACITIES = {"x-nic": 50_000, "y-nic": 25_000, "z-nic": 10_000, "up": 40_000}
+# Two racks, the first of two nodes with an uplink, and a node on its own.
+LISTED: dict[str, Any] = {
+    "topology": "listed",
+    "nodes": [
+        {"name": "x", "has": {"gpus": 4}, "interface": "x-nic", "rack": "r", "region": "n"},
+        {"name": "y", "has": {"gpus": 4}, "interface": "y-nic", "rack": "r", "region": "n"},
+        {"name": "z", "has": {"gpus": 2}, "interface": "z-nic", "rack": "s", "region": "m"},
+    ],
+    "racks": [{"name": "r", "uplink": "up"}, {"name": "s"}],
+    "links": [{"name": name, "capacity": mbps} for name, mbps in CAPACITIES.items()],
+    "zone_costs": [{"origin": "r", "destination": "s", "cost": 20}],
+}
+
+
+def listed(cluster: dict[str, Any] = LISTED, **changes: Any) -> PlacedInstance:
+    """Return a job that states its traffic, with `changes`, on machines by name."""
+    stated = {"name": "one", "traffic": TRAFFIC, "workers": 3, "nodes": ["x", "y", "z"]}
+    return build_scenario(spread(scene(cluster, {**stated, **changes})))
+
+
+def test_listed_machines_and_stated_traffic() -> None:
+    problem = listed()
+    (read,) = problem.instance.jobs
+    assert {link.name: link.capacity for link in problem.instance.links} == CAPACITIES
+    assert (read.period, bursts(read)) == (10, [(2, 3, 10_000)])
+    # Three nodes, two of them behind the uplink; the third rack has none.
+    assert dict(read.links) == {"x-nic": 1, "y-nic": 1, "z-nic": 1, "up": 2}
+    assert problem.deployment.cluster.rack_cost == {("r", "s"): 20}
+
+
+def test_workers_take_all_gpus_they_need() -> None:
+    # x and y have room for two workers of two GPUs each, z for one.
+    wide = {"nodes": None, "workers": 5, "each": {"gpus": 2}}
+    assert [task.node for task in listed(**wide).deployment.tasks] == ["x", "x", "y", "y", "z"]
+
+
+def test_worker_of_several_gpus_sends_as_one_gpu() -> None:
+    gpu = {"name": "any", "sustained_tflops": number(20)}
+    by_model = {"traffic": None, "model": "VGG16", "batch": 4, "nodes": ["x", "y"], "workers": 2}
+    with_gpu = {**LISTED, "gpu": gpu}
+    pods = listed(with_gpu, **by_model, each={"gpus": 4})
+    flat = listed(with_gpu, **{**by_model, "workers": 8, "nodes": {"x": 4, "y": 4}})
+    assert pods.iterations[0].volume == flat.iterations[0].volume
+    assert pods.traffic[0].step.compute_ms == flat.traffic[0].step.compute_ms
+    gpt3 = {**by_model, "model": "GPT3", "each": {"gpus": 2}}
+    fault = fault_of(lambda: listed(with_gpu, **gpt3))
+    assert fault.startswith("jobs[0].each.gpus: 2: ")
+    assert fault.endswith("state the traffic")
+
+
+def test_stated_times_are_exact_and_rounded_like_computed_ones() -> None:
+    # A pause of 24.9 ms goes to 20 ms, the burst of 30.1 ms to four slots at three quarters of its
+    # rate, the rest of 45.1 ms to 50 ms.
+    phases = [{"start_ms": 24.9, "length_ms": 30.1, "rate_mbps": 10_000}]
+    problem = listed(traffic={"period_ms": 100.1, "phases": phases})
+    (read,) = problem.instance.jobs
+    assert (read.period, bursts(read)) == (11, [(2, 4, 7525)])
+    (exact,) = problem.iterations
+    assert (exact.duration, exact.rest) == (Fraction("100.1"), Fraction("45.1"))
+    assert problem.traffic[0].title == "stated"
+
+
+def stating(*phases: tuple[int, int]) -> dict[str, Any]:
+    each = [{"start_ms": start, "length_ms": length, "rate_mbps": 1} for start, length in phases]
+    return {"traffic": {"period_ms": 100, "phases": each}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"traffic": None}, "model: missing; name a workload, or state the traffic"),
+        ({"traffic": None, "model": "VGG16"}, "batch: missing; say how many samples"),
+        ({"each": {"gpus": 0}, "nodes": None}, "each.gpus: 0: a worker needs at least 1"),
+        (
+            {"nodes": None, "workers": 6, "each": {"gpus": 2}},
+            "workers: 6: no room; free: 10 GPUs, room for 5 workers of 2",
+        ),
+        ({"nodes": ["x", "z", "z"], "each": {"gpus": 2}}, "nodes: z has 2 GPUs and more tasks"),
+        ({"pods": ["a"]}, "pods: names 1 pod, but workers is 3"),
+        ({"pods": ["a", "b", "a"]}, "pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
+        ({"traffic": {"period_ms": 0, "phases": []}}, "traffic.period_ms: must be betw"),
+        (
+            stating((0, 50), (40, 10)),
+            "traffic.phases[1].start_ms: 40: is before the end of the burst before it",
+        ),
+        (
+            stating((60, 41)),
+            "traffic.phases[0].length_ms: 41: the burst ends at 101 ms, after the period of 100",
+        ),
+        (
+            stating((0, 0)),
+            "traffic.phases[0].length_ms: must be between 0.000001 and 1000000000, got 0",
+        ),
+    ],
+)
+def test_bad_jobs(change: dict[str, Any], message: str) -> None:
+    assert fault_of(lambda: listed(**change)).startswith(f"jobs[0].{message}")

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt import load
-from metronome_opt.errors import InputError
-from metronome_opt.problem.instance import Phase
+from metronome_opt.files.records import read_record
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.iteration import Iteration
-from metronome_opt.scenario.measured import MeasuredStep, read_measured
-from metronome_opt.scenario.workload import find_files, read_workload
+from metronome_opt.scenario.measured import MeasuredStep
+from metronome_opt.scenario.workload import Workload, find_files
+from tests.builders import fault_of
 from tests.scenario.examples import measured, one_each, scenario, spread
 
 MB = 10**6
@@ -42,8 +42,7 @@ def test_bucket_is_sent_when_ready() -> None:
     # backward pass ends, at 300, and sent until 380; the optimiser takes until 400.
     exact = step().step(2).at(one_each(2, 2000))
     assert bursts(exact) == [(150, 40), (110, 80)]
-    assert exact.rest == 20
-    assert exact.duration == 400
+    assert [exact.rest, exact.duration] == [20, 400]
 
 
 def test_computing_waits_for_all_to_all() -> None:
@@ -54,8 +53,7 @@ def test_computing_waits_for_all_to_all() -> None:
     # Half of 20 MB takes 40 ms: from 10 to 50. The passes end at 340; the bucket is ready at 330
     # and sent until 370, then the exchange until 410, then comes the optimiser.
     assert bursts(exact) == [(10, 40), (280, 40), (0, 40)]
-    assert exact.rest == 20
-    assert exact.duration == 430
+    assert [exact.rest, exact.duration] == [20, 430]
 
 
 def test_pipeline_drains_and_fills() -> None:
@@ -66,31 +64,29 @@ def test_pipeline_drains_and_fills() -> None:
     # Two forward passes hand 40 Mbit over at 100 and 200; between the passes 300 ms, then two
     # backward ones from 500 on, the last ready at 900; 8 Mbit among the two of a stage. Of the 920
     # ms without traffic a worker computes 620, and waits for the other stage for the rest.
-    assert bursts(exact) == [
-        (100, 40),
-        (60, 40),
-        (660, 8),
-    ]
-    assert exact.rest == 20
-    assert exact.duration == 928
-    with pytest.raises(InputError, match=r"workers: 3: must be a multiple of the 2 stages"):
-        slices.step(3)
+    assert bursts(exact) == [(100, 40), (60, 40), (660, 8)]
+    assert [exact.rest, exact.duration] == [20, 928]
+    assert fault_of(lambda: slices.step(3)).startswith("workers: 3: must be a multiple of the 2 st")
 
 
 sizes = st.lists(st.tuples(st.integers(1, 10**9), st.integers(0, 2000)), min_size=1, max_size=30)
+
+
+def record_of(made: list[tuple[int, int]]) -> MeasuredStep:
+    """Return a record of buckets of some bytes, ready after some tenths of ms."""
+    ready = sorted(tenths for _, tenths in made)
+    buckets = [
+        {"bytes": size, "ready_ms": spread(tenths / 10)}
+        for (size, _), tenths in zip(made, ready, strict=True)
+    ]
+    return step(buckets=buckets)
 
 
 @given(sizes, st.integers(2, 64), st.integers(1, 10**6), st.integers(1, 10**6))
 def test_volume_is_exact_and_faster_links_shorten_iterations(
     made: list[tuple[int, int]], workers: int, one: int, other: int
 ) -> None:
-    ready = sorted(tenths for _, tenths in made)
-    record = step(
-        buckets=[
-            {"bytes": size, "ready_ms": spread(tenths / 10)}
-            for (size, _), tenths in zip(made, ready, strict=True)
-        ]
-    )
+    record = record_of(made)
     slow, fast = (record.step(workers).at(one_each(workers, rate)) for rate in sorted((one, other)))
     sent = sum(Fraction(2 * (workers - 1) * size, workers) for size, _ in made) * 8 / 10**6
     assert slow.volume == fast.volume == sent
@@ -106,14 +102,7 @@ def test_volume_is_exact_and_faster_links_shorten_iterations(
 def test_rounding_keeps_volume_and_length(
     made: list[tuple[int, int]], workers: int, rate: int, slot_ms: int
 ) -> None:
-    ready = sorted(tenths for _, tenths in made)
-    record = step(
-        buckets=[
-            {"bytes": size, "ready_ms": spread(tenths / 10)}
-            for (size, _), tenths in zip(made, ready, strict=True)
-        ]
-    )
-    exact = record.step(workers).at(one_each(workers, rate))
+    exact = record_of(made).step(workers).at(one_each(workers, rate))
     phases, slots = exact.to_slots(slot_ms)
     assert -1 <= slots - exact.duration / slot_ms <= 4
     assert sum(phase.length * phase.rate for phase in phases) * slot_ms >= 1000 * exact.volume
@@ -167,10 +156,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 def test_bad_records(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "tiny.json"
     path.write_text(json.dumps(measured(**changes)))
-    with pytest.raises(InputError) as caught:
-        read_measured(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(caught.value)
+    assert fault_of(lambda: read_record(MeasuredStep, path)).startswith(f"{path}: {message}")
 
 
 # ------------------------------------------------------------------ scenarios
@@ -189,21 +175,17 @@ def written(folder: Path, *jobs: dict[str, Any], **changes: Any) -> Path:
     return path
 
 
+OLD_FAITHFUL = "{}, measured on Old Faithful (cpu, 2 threads)"
 TINY = {"model": "Tiny", "traffic": "measured"}
 TF32 = {"bert", "dlrm", "gpt2", "resnet50", "vgg11", "vgg16", "vgg19", "wideresnet101"}
 
 
 def test_scenario_uses_records(tmp_path: Path) -> None:
     problem = load(written(tmp_path, TINY, {**TINY, "model": "tiny", "batch": 3}))
-    one, other = problem.instance.jobs
-    assert one.phases == other.phases
-    assert one.phases == (
-        Phase(start=15, length=4, rate=2000),
-        Phase(start=30, length=8, rate=2000),
-    )
-    assert one.period == 40
-    titles = {entry.title for entry in problem.traffic}
-    assert titles == {"Tiny, measured on Old Faithful (cpu, 2 threads)"}
+    for job in problem.instance.jobs:
+        phases = [(phase.start, phase.length, phase.rate) for phase in job.phases]
+        assert (phases, job.period) == ([(15, 4, 2000), (30, 8, 2000)], 40)
+    assert {entry.title for entry in problem.traffic} == {OLD_FAITHFUL.format("Tiny")}
 
 
 def test_shipped_records_are_of_the_device_and_precision_of_their_folder() -> None:
@@ -213,7 +195,9 @@ def test_shipped_records_are_of_the_device_and_precision_of_their_folder() -> No
     }.items():
         found = find_files(f"measured/{folder}", None)
         assert set(found) == models
-        for name, record in ((name, read_measured(path)) for name, path in found.items()):
+        for name, record in (
+            (name, read_record(MeasuredStep, path)) for name, path in found.items()
+        ):
             assert record.model.lower() == name
             assert (record.device.name, record.jitter is None) == ("NVIDIA H200", False)
             assert f"h200-{record.precision}" == folder
@@ -249,68 +233,63 @@ def test_records_of_ones_own_come_first_whatever_the_gpu(tmp_path: Path) -> None
     document = json.loads(path.read_text())
     document["cluster"] |= gpu("H200")
     path.write_text(json.dumps(document))
-    assert [entry.title for entry in load(path).traffic] == [
-        "BERT, measured on Old Faithful (cpu, 2 threads)"
-    ]
+    assert [entry.title for entry in load(path).traffic] == [OLD_FAITHFUL.format("BERT")]
 
 
-NOT_MEASURED: list[tuple[str | None, str, str, str]] = [
-    ("A100", "BERT", "measured", "no step was measured on the cluster's GPU, 'A100'; there are"),
-    ("GH200", "BERT", "measured", "no step was measured on the cluster's GPU, 'GH200'; there are"),
-    ("H100", "BERT", "measured-tf32", "no step was measured on the cluster's GPU, 'H100'; there"),
-    (None, "BERT", "measured", "no step was measured on the cluster's GPU, which cluster.gpu does"),
-    ("H200", "GPT3", "measured-tf32", "there is no measured-tf32 step of 'GPT3'; known are bert"),
-    ("H200", "Huge", "measured", "there is no measured step of 'Huge'; known are bert, camembert"),
-]
-
-
-@pytest.mark.parametrize(("name", "model", "traffic", "message"), NOT_MEASURED)
+@pytest.mark.parametrize(
+    ("name", "model", "traffic", "message"),
+    [
+        ("A100", "BERT", "measured", "'BERT': no step was measured on the cluster's GPU, 'A100'; "),
+        ("GH200", "BERT", "measured", "'BERT': no step was measured on the cluster's GPU, 'GH200'"),
+        ("H100", "BERT", "measured-tf32", "'BERT': no step was measured on the cluster's GPU, 'H1"),
+        (None, "BERT", "measured", "'BERT': no step was measured on the cluster's GPU, which clus"),
+        ("H200", "GPT3", "measured-tf32", "there is no measured-tf32 step of 'GPT3'; known are b"),
+        ("H200", "Huge", "measured", "there is no measured step of 'Huge'; known are bert, camemb"),
+    ],
+)
 def test_a_step_that_was_not_measured_is_one_line(
     name: str | None, model: str, traffic: str, message: str
 ) -> None:
     document = scenario()
     document["cluster"] |= gpu(name) if name else {"gpu": None}
     document["jobs"] = [{"name": "a", "model": model, "traffic": traffic, "workers": 2}]
-    with pytest.raises(InputError) as caught:
-        build_scenario(Scenario.from_dict(document))
-    assert str(caught.value).startswith("jobs[0].model: ")
-    assert message in str(caught.value)
-    if name != "H200":
-        assert str(caught.value).endswith(
-            "there are steps of H200; name such a GPU in cluster.gpu, or a folder of your own in "
-            "measured"
-        )
+    fault = fault_of(lambda: build_scenario(Scenario.from_dict(document)))
+    assert fault.startswith(f"jobs[0].model: {message}")
+    remedy = "; name such a GPU in cluster.gpu, or a folder of your own in measured"
+    assert fault.endswith(f"there are steps of H200{remedy}") == (name != "H200")
 
 
 def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
     problem = load("paper-24-measured")
     assert {entry.title for entry in problem.traffic} == {
-        f"{read_workload(path).name}, measured on NVIDIA H200 (cuda)"
+        f"{read_record(Workload, path).name}, measured on NVIDIA H200 (cuda)"
         for path in find_files("workloads").values()
     }
     assert all(job.links and job.jitter for job in problem.instance.jobs)
     assert all(len(problem.instance.jobs_on[f"rack-{rack}-uplink"]) > 1 for rack in range(4))
 
 
-BAD_JOBS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"batch": 4}, {}, "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch out"),
-    ({"model": "Huge"}, {}, "jobs[0].model: there is no measured step of 'Huge'; known are "),
-    ({}, {"hyperperiod_ms": 390}, "jobs[0].model: 'Tiny': an iteration takes 400 ms, more than"),
-    ({}, {"measured": "nowhere"}, "measured: there is no folder"),
-    (
-        {},
-        {"patterns": {"measured": {"period_ms": 1, "phases": []}}},
-        "patterns.measured: 'measured' is taken; rename the pattern",
-    ),
-]
-
-
-@pytest.mark.parametrize(("job", "changes", "message"), BAD_JOBS)
+@pytest.mark.parametrize(
+    ("job", "changes", "message"),
+    [
+        (
+            {"batch": 4},
+            {},
+            "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch out",
+        ),
+        ({"model": "Huge"}, {}, "jobs[0].model: there is no measured step of 'Huge'; known are "),
+        ({}, {"hyperperiod_ms": 390}, "jobs[0].model: 'Tiny': an iteration takes 400 ms, more th"),
+        ({}, {"measured": "nowhere"}, "measured: there is no folder"),
+        (
+            {},
+            {"patterns": {"measured": {"period_ms": 1, "phases": []}}},
+            "patterns.measured: 'measured' is taken; rename the pattern",
+        ),
+    ],
+)
 def test_bad_scenarios(
     job: dict[str, Any], changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     path = written(tmp_path, {**TINY, **job})
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    with pytest.raises(InputError) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+    assert fault_of(lambda: load(path)).startswith(f"{path}: {message}")

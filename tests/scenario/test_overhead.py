@@ -41,9 +41,9 @@ def zones(*, unlabelled: bool = False, costs: bool = True) -> Cluster:
 
 @pytest.mark.parametrize(
     ("dependency", "costs"),
-    [  # P1 on P2 and P2 on P3, scored by the real plugin
-        ("n-5", [20, 20, 20, 20, 0, 1, 10, 10]),
-        ("n-1", [0, 1, 5, 5, 20, 20, 20, 20]),
+    [  # P1 on P2 and P2 on P3; it counts 1 in a zone
+        ("n-5", [20, 20, 20, 20, 0, 0, 10, 10]),
+        ("n-1", [0, 0, 5, 5, 20, 20, 20, 20]),
     ],
 )
 def test_costs_are_those_of_the_real_plugin(dependency: str, costs: list[int]) -> None:

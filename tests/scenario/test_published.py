@@ -13,20 +13,13 @@ from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.published import PublishedStep, read_published
 from metronome_opt.scenario.verification import check_traffic
 from metronome_opt.scenario.workload import published_files
+from tests.fabrics import scene
 
 
 def scenario(**changes: Any) -> Scenario:
     job = {"name": "a", "model": "VGG19", "traffic": "muri", "workers": 2, "each": {"gpus": 8}}
     cluster = {"topology": "single-switch", "nodes": 4, "gpus": 8, "nic_gbps": 25}
-    return Scenario.from_dict(
-        {
-            "format": "metronome-scenario/1",
-            "name": "published",
-            "slot_ms": 1,
-            "cluster": cluster,
-            "jobs": [{**job, "nodes": ["node-00", "node-01"], **changes}],
-        }
-    )
+    return scene(cluster, {**job, "nodes": ["node-00", "node-01"], **changes}, slot_ms=1)
 
 
 def test_job_by_model_sends_what_was_published() -> None:

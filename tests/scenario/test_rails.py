@@ -14,44 +14,38 @@ from metronome_opt.kubernetes import build_manifests
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.placed_instance import PlacedInstance
+from tests.fabrics import scene
 
 RAILS = {"x": ("x0", "x1", "x2", "x3"), "y": ("y0", "y1"), "z": ("z0",)}
 
 
-def document(*jobs: dict[str, Any]) -> dict[str, Any]:
+def described(*jobs: dict[str, Any]) -> Scenario:
     """Return nodes of eight GPUs: two in a rack, of four rails and of two, and one of one rail."""
     capacities = {"x": 25_000, "y": 50_000, "z": 100_000}
-    traffic = {
-        "period_ms": 100,
-        "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 10_001}],
+    phase = {"start_ms": 20, "length_ms": 30, "rate_mbps": 10_001}
+    traffic = {"period_ms": 100, "phases": [phase]}
+    links = {rail: capacities[node] for node, rails in RAILS.items() for rail in rails}
+    cluster = {
+        "topology": "listed",
+        "nodes": [
+            {
+                "name": node,
+                "has": {"gpus": 8},
+                "interfaces": rails,
+                "rack": "s" if node == "z" else "r",
+            }
+            for node, rails in RAILS.items()
+        ],
+        "racks": [{"name": "r", "uplink": "up"}, {"name": "s"}],
+        "links": [
+            {"name": name, "capacity": mbps} for name, mbps in {**links, "up": 80_000}.items()
+        ],
     }
-    return {
-        "format": "metronome-scenario/1",
-        "name": "rails",
-        "slot_ms": 10,
-        "cluster": {
-            "topology": "listed",
-            "nodes": [
-                {"name": "x", "has": {"gpus": 8}, "interfaces": list(RAILS["x"]), "rack": "r"},
-                {"name": "y", "has": {"gpus": 8}, "interfaces": list(RAILS["y"]), "rack": "r"},
-                {"name": "z", "has": {"gpus": 8}, "interface": "z0", "rack": "s"},
-            ],
-            "racks": [{"name": "r", "uplink": "up"}, {"name": "s"}],
-            "links": [
-                *(
-                    {"name": rail, "capacity": capacities[node]}
-                    for node, rails in RAILS.items()
-                    for rail in rails
-                ),
-                {"name": "up", "capacity": 80_000},
-            ],
-        },
-        "jobs": [{"name": "a", "traffic": traffic, **job} for job in jobs],
-    }
+    return scene(cluster, *({"name": "a", "traffic": traffic, **job} for job in jobs))
 
 
 def built(*jobs: dict[str, Any]) -> PlacedInstance:
-    return build_scenario(Scenario.from_dict(document(*jobs)))
+    return build_scenario(described(*jobs))
 
 
 def on(*nodes: str, gpus: int, **fields: Any) -> dict[str, Any]:
@@ -117,13 +111,12 @@ def test_claims_and_capacities_of_rails() -> None:
 )
 def test_every_sender_sends_its_whole_traffic(nodes: list[str], gpus: int, ring: bool) -> None:
     """What crosses interfaces is a whole for each task, or for each node of a ring."""
-    network = Scenario.from_dict(document(on("x", "y", gpus=1))).cluster
+    network = described(on("x", "y", gpus=1)).cluster
     taken: Counter[str] = Counter()
     near = []
     for node in nodes:
-        near.append(
-            network.nodes_by_name[node].rails_near(taken[node] % 8, min(gpus, 8 - taken[node] % 8))
-        )
+        first = taken[node] % 8
+        near.append(network.nodes_by_name[node].rails_near(first, min(gpus, 8 - first)))
         taken[node] += gpus
         assert near[-1]
     placement = compute_placement(network, nodes, "ring" if ring else "tasks", rails=near)

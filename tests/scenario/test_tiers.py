@@ -1,4 +1,4 @@
-"""Racks that stand in racks: which uplinks a job crosses, and that the judge agrees."""
+"""Racks that stand in racks: which uplinks a job crosses, and where it is nearest."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
-from metronome_opt.errors import InputError
-from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import compute_placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
-from metronome_opt.scenario.verification import check_traffic
+from tests.builders import fault_of
+from tests.fabrics import tree
 from tests.tiers import examples
 
 TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 1}]}
@@ -25,30 +24,6 @@ TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mb
 # Two pods of two leaves of two nodes, and a node beside them.
 POD_OF = {"l0": "p0", "l1": "p0", "l2": "p1", "l3": "p1"}
 LEAF_OF = dict(zip("abcdefgh", (leaf for leaf in POD_OF for _ in "12"), strict=True))
-
-
-def tree(
-    leaf_of: dict[str, str | None], above: dict[str, str | None], narrow: set[str] | None = None
-) -> dict[str, Any]:
-    """Return a document; racks in `narrow`, all if None, have an uplink ``NAME-up``."""
-    lifted = [rack for rack in above if narrow is None or rack in narrow]
-    return {
-        "topology": "listed",
-        "nodes": [
-            {"name": node, "has": {"gpus": 2}, "interface": node, "rack": leaf}
-            for node, leaf in leaf_of.items()
-        ],
-        "racks": [
-            {"name": rack}
-            | ({"uplink": f"{rack}-up"} if rack in lifted else {})
-            | ({"within": outer} if outer else {})
-            for rack, outer in above.items()
-        ],
-        "links": [
-            *({"name": node, "capacity": 100} for node in leaf_of),
-            *({"name": f"{rack}-up", "capacity": 400} for rack in lifted),
-        ],
-    }
 
 
 def three_tiers(**changes: Any) -> dict[str, Any]:
@@ -110,10 +85,14 @@ def test_a_placement_counts_switches_from_the_top() -> None:
     assert spans == {"ab": (1, 1), "ac": (1, 2), "ae": (2, 2), "acf": (2, 3), "acz": (2, 3)}
 
 
-def test_only_racks_in_racks_are_written_so() -> None:
-    document = three_tiers()
+def spec_of(document: dict[str, Any]) -> ClusterSpec:
+    del document["topology"]
     head = {"format": "metronome-cluster/1", "name": "c", "slot_ms": 5}
-    spec = ClusterSpec.from_dict({**head, **{k: v for k, v in document.items() if k != "topology"}})
+    return ClusterSpec.from_dict({**head, **document})
+
+
+def test_only_racks_in_racks_are_written_so() -> None:
+    spec = spec_of(three_tiers())
     written = spec.to_dict()
     assert [("within" in rack) for rack in written["racks"]] == [True] * 4 + [False] * 2
     assert ClusterSpec.from_dict(written) == spec
@@ -133,43 +112,7 @@ DEEP = {f"r{n}": f"r{n + 1}" for n in range(16)} | {"r16": None}
     ],
 )
 def test_bad_trees(leaf_of: Any, above: Any, line: str) -> None:
-    head = {"format": "metronome-cluster/1", "name": "c", "slot_ms": 5}
-    document = {**head, **tree(leaf_of, above)}
-    del document["topology"]
-    with pytest.raises(InputError) as caught:
-        ClusterSpec.from_dict(document)
-    assert str(caught.value).startswith(line)
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """Draw the rack of each node and the rack above each rack; each rack holds a node."""
-    racks = [f"r{index}" for index in range(draw(st.integers(1, 6)))]
-    above = {
-        rack: draw(st.sampled_from([None, *racks[:index]])) for index, rack in enumerate(racks)
-    }
-    leaves = [*racks, *(draw(st.sampled_from([None, *racks])) for _ in range(3))]
-    return {f"n{index}": leaf for index, leaf in enumerate(leaves)}, above
-
-
-@examples(100)
-@given(trees(), st.sampled_from(("tasks", "ring")), st.data())
-def test_the_judge_finds_the_same_flows(
-    drawn: tuple[dict[str, str | None], dict[str, str | None]],
-    allreduce: str,
-    data: st.DataObject,
-) -> None:
-    leaf_of, above = drawn
-    narrow = data.draw(st.sets(st.sampled_from([*above])))
-    nodes = data.draw(st.lists(st.sampled_from([*leaf_of]), min_size=2, max_size=6))
-    nodes = sorted(node for node in nodes if nodes.count(node) <= 2)
-    if len(nodes) < 2:
-        return
-    job = {"name": "j", "traffic": TRAFFIC, "workers": len(nodes), "nodes": nodes}
-    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
-    document = {**head, "cluster": tree(leaf_of, above, narrow)}
-    scenario = Scenario.from_dict({**document, "jobs": [{**job, "allreduce": allreduce}]})
-    assert check_traffic(scenario, build_scenario(scenario), {"j": nodes}) == ()
+    assert fault_of(lambda: spec_of(tree(leaf_of, above))).startswith(line)
 
 
 # ------------------------------------------------------------------ places
@@ -203,20 +146,6 @@ def nearest(taken: str, tasks: int) -> set[str]:
 )
 def test_nearest_takes_few_pods_before_few_racks(taken: str, tasks: int, racks: set[str]) -> None:
     assert nearest(taken, tasks) == racks
-
-
-@examples(60)
-@given(st.data())
-def test_a_top_tier_that_limits_nothing_leaves_flows_as_they_are(data: st.DataObject) -> None:
-    nodes = data.draw(st.lists(st.sampled_from([*LEAF_OF]), min_size=2, max_size=6))
-    allreduce: Any = data.draw(st.sampled_from(("tasks", "ring")))
-    flat = Cluster.model_validate(tree(dict(LEAF_OF), dict.fromkeys(POD_OF)))
-    high = Cluster.model_validate(
-        tree(dict(LEAF_OF), {**POD_OF, "p0": None, "p1": None}, set(POD_OF))
-    )
-    one, two = (compute_placement(cluster, nodes, allreduce) for cluster in (flat, high))
-    assert (one.links, one.routes, one.rate) == (two.links, two.routes, two.rate)
-    assert one.racks == two.racks
 
 
 @examples(40)

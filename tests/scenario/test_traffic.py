@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.errors import InputError
 from metronome_opt.scenario.iteration import Burst, Iteration
 from metronome_opt.scenario.traffic import training_step
+from tests.builders import fault_of
 from tests.scenario.examples import one_each, workload
 
 
@@ -74,29 +74,27 @@ def test_hybrid() -> None:
     assert exact.duration == Fraction("27.08")
 
 
-def test_hybrid_needs_whole_groups_and_micro_batches() -> None:
-    model = workload(6_000_000, 1000, hybrid_parallel=HYBRID)
-    with pytest.raises(InputError, match=r"^workers: 6: must be a multiple of 4, "):
-        training_step(model, 6, 1, Fraction(10**9))
-    model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, "microbatches": 3})
-    with pytest.raises(InputError, match=r"^batch: 1: the 4 samples of a replica cannot be shared"):
-        training_step(model, 4, 1, Fraction(10**9))
+@pytest.mark.parametrize(
+    ("changes", "gpus", "message"),
+    [
+        ({}, 6, "workers: 6: must be a multiple of 4, "),
+        ({"microbatches": 3}, 4, "batch: 1: the 4 samples of a replica cannot be shared"),
+    ],
+)
+def test_hybrid_needs_whole_groups_and_micro_batches(
+    changes: dict[str, int], gpus: int, message: str
+) -> None:
+    model = workload(6_000_000, 1000, hybrid_parallel={**HYBRID, **changes})
+    fault = fault_of(lambda: training_step(model, gpus, 1, Fraction(10**9)))
+    assert fault.startswith(message)
 
 
 def test_dlrm() -> None:
     # 1000 samples * 26 tables * 64 * 4 bytes = 6.656 MB; 3 / 4 of it, 4.992 MB = 39.936 Mbit.
     # Dense gradients: 1 M * 4 bytes * 1.5 = 6 MB = 48 Mbit, in one burst with the second exchange.
     # Three passes of 1000 * 1 MFLOP at 1 TFLOP/s: 3 ms.
-    model = workload(
-        10**6,
-        10**6,
-        embedding_parallel={
-            "tables": 26,
-            "dimension": 64,
-            "embedding_bytes": 4,
-            "gradient_bytes": 4,
-        },
-    )
+    sizes = {"tables": 26, "dimension": 64, "embedding_bytes": 4, "gradient_bytes": 4}
+    model = workload(10**6, 10**6, embedding_parallel=sizes)
     exact = training_step(model, 4, 1000, Fraction(10**12)).at(one_each(4, 50_000))
     assert [(burst.after, burst.volume) for burst in exact.bursts] == [
         (Fraction(0), Fraction("39.936")),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from metronome_opt.errors import InputError
 from metronome_opt.files.documents import read_document
-from metronome_opt.scenario.workload import find_files, read_workload
+from metronome_opt.files.records import read_record
+from metronome_opt.scenario.workload import Workload, find_files
+from tests.builders import fault_of
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -44,20 +47,10 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
         ("gpt2", 48, 1600, 1024),
         ("gpt3", 24, 2048, 2048),
     ]:
-        model = read_workload(find_files("workloads")[name])
+        model = read_record(Workload, find_files("workloads")[name])
         weights = 12 * layers * hidden**2
         assert weights < model.parameters.value < 1.5 * weights
         assert 1 < model.forward_flops.value / (2 * weights * tokens) < 1.2
-
-
-def set_at(document: dict[str, Any], path: str, value: Any) -> None:
-    *parents, last = path.split(".")
-    for step in parents:
-        document = document[step]
-    if value is None:
-        del document[last]
-    else:
-        document[last] = value
 
 
 @pytest.mark.parametrize(
@@ -78,9 +71,11 @@ def set_at(document: dict[str, Any], path: str, value: Any) -> None:
 )
 def test_bad_workloads(path: str, value: Any, message: str, tmp_path: Path) -> None:
     document = read_document(find_files("workloads")["vgg16"])
-    set_at(document, path, value)
+    *parents, last = path.split(".")
+    inner = reduce(getitem, parents, document)
+    inner[last] = value
+    if value is None:
+        del inner[last]
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(document))
-    with pytest.raises(InputError) as caught:
-        read_workload(file)
-    assert str(caught.value).startswith(f"{file}: {message}")
+    assert fault_of(lambda: read_record(Workload, file)).startswith(f"{file}: {message}")

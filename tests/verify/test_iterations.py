@@ -17,33 +17,24 @@ from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import check_traffic
+from tests.fabrics import scene, tree
 from tests.tiers import examples
 
-HEAD = {"format": "metronome-scenario/1", "name": "drawn"}
 A100 = {"name": "A100", "sustained_tflops": 23}
 
 
 def scenario(cluster: dict[str, Any], *jobs: dict[str, Any], **fields: Any) -> Scenario:
-    return Scenario.from_dict({**HEAD, "slot_ms": 5, "cluster": cluster, "jobs": jobs, **fields})
+    return scene(cluster, *jobs, **{"slot_ms": 5, **fields})
 
 
 # ------------------------------------------------------------------ by hand
 
 # Gradients of BERT are 10.88 Gbit, which 2 x 15/16 of 16 GPUs send in a ring, and 2 x 7/8 of 8.
-EIGHTS = {
-    "topology": "single-switch",
-    "nodes": 8,
-    "gpus": 8,
-    "nic_gbps": 100,
-    "gpu": A100,
-}
-
-
+EIGHTS = {"topology": "single-switch", "nodes": 8, "gpus": 8, "nic_gbps": 100, "gpu": A100}
 WRONG = "stated 39 slots from 69 on at 97,641 Mbit/s, but 39 slots from 70 on at 97,642 Mbit/s"
 REST = [{"start": 0, "length": 1, "rate": 1}]
 
@@ -65,6 +56,10 @@ def only_job(asked: Scenario) -> Job:
     return job
 
 
+def bursts(job: Job) -> list[tuple[int, int, int]]:
+    return [(phase.start, phase.length, phase.rate) for phase in job.phases]
+
+
 TWO = " ".join(8 * "0" + 8 * "1")
 ONE = " ".join(8 * "0")
 APART = "0 1 2 3 4 5 6 7"
@@ -83,7 +78,7 @@ APART = "0 1 2 3 4 5 6 7"
 )
 def test_iterations_of_bert(nodes: str, phases: Any, period: int, best_ms: int | None) -> None:
     job = only_job(scenario(EIGHTS, bert("a", nodes)))
-    assert [(phase.start, phase.length, phase.rate) for phase in job.phases] == phases
+    assert bursts(job) == phases
     assert (job.period, job.best_ms) == (period, best_ms)
 
 
@@ -119,7 +114,7 @@ def test_fine_bursts_without_a_pause_are_one(is_fine: bool, phases: Any, period:
         is_fine=is_fine,
     )
     job = only_job(asked)
-    assert [(phase.start, phase.length, phase.rate) for phase in job.phases] == phases
+    assert bursts(job) == phases
     assert job.period == period
 
 
@@ -132,11 +127,16 @@ def test_late_bursts_end_when_they_are_needed_or_delay_the_computing() -> None:
         slot_ms=1,
     )
     job = only_job(asked)
-    assert [(phase.start, phase.end, phase.rate) for phase in job.phases] == [
-        (6, 10, 1000),
-        (10, 35, 1000),
-    ]
-    assert job.period == 35
+    assert (bursts(job), job.period) == ([(6, 4, 1000), (10, 25, 1000)], 35)
+
+
+def all_to_all(cluster: dict[str, Any], nodes: list[str], size: int) -> Job:
+    """Return a job that computes for 50 ms, then exchanges a buffer of a size in bytes."""
+    burst = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
+    burst |= {"collective": "all-to-all", "bytes": size}
+    traffic = {"period_ms": 51, "phases": [burst]}
+    job = {"name": "a", "workers": len(nodes), "nodes": nodes, "traffic": traffic}
+    return only_job(scenario(cluster, job))
 
 
 def test_flows_of_an_all_to_all_have_equal_parts() -> None:
@@ -145,39 +145,26 @@ def test_flows_of_an_all_to_all_have_equal_parts() -> None:
     A flow is that of two pairs, 2 x 800 / 8 Mbit; 12 Gbit/s are for 2 x 3 of them, 16 for 4 x 2.
     """
     cluster = {"topology": "leaf-spine", "nodes": 4, "gpus": 2, "nic_gbps": 12, "racks": 2}
-    burst: dict[str, Any] = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
-    burst |= {"collective": "all-to-all", "bytes": 10**8}
     nodes = [f"node-0{node}" for node in range(4) for _ in "12"]
-    job = {"name": "a", "workers": 8, "nodes": nodes}
-    job |= {"traffic": {"period_ms": 51, "phases": [burst]}}
-    found = only_job(scenario({**cluster, "oversubscription": 1.5}, job))
-    assert dict(found.links) == dict.fromkeys(nodes, 6) | dict.fromkeys(
-        ["rack-0-uplink", "rack-1-uplink"], 8
-    )
-    assert [(phase.start, phase.length, phase.rate) for phase in found.phases] == [(10, 20, 2000)]
+    found = all_to_all({**cluster, "oversubscription": 1.5}, nodes, 10**8)
+    uplinks = dict.fromkeys(["rack-0-uplink", "rack-1-uplink"], 8)
+    assert dict(found.links) == dict.fromkeys(nodes, 6) | uplinks
+    assert bursts(found) == [(10, 20, 2000)]
 
 
 def test_no_task_has_more_than_64_flows_on_a_link_in_an_all_to_all() -> None:
     """Beyond the nodes are 69 tasks of 140, and 71: pairs of them, rounded up, are 35 and 36."""
     cluster = {"topology": "single-switch", "nodes": 2, "gpus": 71, "nic_mbps": 2_485_000}
-    burst: dict[str, Any] = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
-    burst |= {"collective": "all-to-all", "bytes": 175 * 10**6}
-    nodes = 71 * ["node-00"] + 69 * ["node-01"]
-    job = {"name": "a", "workers": 140, "nodes": nodes}
-    job |= {"traffic": {"period_ms": 51, "phases": [burst]}}
-    found = only_job(scenario(cluster, job))
+    found = all_to_all(cluster, 71 * ["node-00"] + 69 * ["node-01"], 175 * 10**6)
     assert dict(found.links) == {"node-00": 71 * 35, "node-01": 69 * 36}
     # Of 1.4 Gbit a flow has 2 / 140, 20 Mbit; what stays in a node takes 4.4 ms.
-    assert [(phase.start, phase.length, phase.rate) for phase in found.phases] == [(10, 4, 1000)]
+    assert bursts(found) == [(10, 4, 1000)]
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"phases": [{"start": 69, "length": 39, "rate": 97_641}]},
-            f"phases[0]: {WRONG}",
-        ),
+        ({"phases": [{"start": 69, "length": 39, "rate": 97_641}]}, f"phases[0]: {WRONG}"),
         (
             {"phases": [{"start": 70, "length": 39, "rate": 97_642}, *REST]},
             "phases[1]: stated 1 slot from 0 on at 1 Mbit/s, but nothing",
@@ -235,25 +222,10 @@ def test_racks_whose_nodes_are_in_another_order_are_not_alike() -> None:
 
     The first rack of a pod gets two of three tasks, so that in p1 one flow crosses an uplink.
     """
-    above = {"x0": "p0", "y0": "p0", "x1": "p1", "y1": "p1"}
-    narrow = ("p0", "p1", "x0", "y1")
-    homes = ("x0", "y0", "y1", "x1")
-    cluster = {
-        "topology": "listed",
-        "nodes": [
-            {"name": f"n{index}", "has": {"gpus": 2}, "interface": f"n{index}", "rack": rack}
-            for index, rack in enumerate(homes)
-        ],
-        "racks": [
-            {"name": rack, "within": above.get(rack), "uplink": rack if rack in narrow else None}
-            for rack in ("p0", "p1", *above)
-        ],
-        "links": [
-            *({"name": f"n{index}", "capacity": 100_000} for index in range(4)),
-            *({"name": rack, "capacity": 1000} for rack in narrow),
-        ],
-        "gpu": A100,
-    }
+    above = {"p0": None, "p1": None, "x0": "p0", "y0": "p0", "x1": "p1", "y1": "p1"}
+    homes = dict(zip(("n0", "n1", "n2", "n3"), ("x0", "y0", "y1", "x1"), strict=True))
+    speeds = {"nic": 100_000, "uplink": 1000, "gpu": A100}
+    cluster = tree(homes, above, ("p0", "p1", "x0", "y1"), **speeds)
     job = {**bert("a", "0 0 1"), "nodes": ["n0", "n0", "n1"], "allreduce": "tasks"}
     found = only_job(scenario(cluster, job))
     # 2 x 2/3 x 10.88 Gbit at 1 Gbit/s after 351.36 ms, or at half of that.
@@ -460,21 +432,3 @@ def stretched(problem: PlacedInstance, job: Job) -> Fraction:
         if rate is not None and phase.rate > rate:
             slots += phase.length * (phase.rate - rate) / rate
     return slots
-
-
-@given(st.data())
-@examples(100, deadline=None)
-def test_no_place_among_like_nodes_is_better_than_the_reference(data: st.DataObject) -> None:
-    """So that the reference does not depend on where the job runs.
-
-    Groups that do not divide a job are left out: 7 tasks in groups of 2 send for 8 ms if 5 and 2
-    of them are on two nodes, and for 9 ms if there are 4 and 3.
-    """
-    asked = data.draw(scenarios(uniform()))
-    asked = asked.model_copy(update={"jobs": asked.jobs[:1]})
-    step = asked.jobs[0].traffic
-    groups = [each.group for each in step.transfers] if isinstance(step, TrainingStep) else []
-    assume(all(asked.jobs[0].gpus % group == 0 for group in groups if group))
-    problems = [built(asked, places_of(data, asked)) for _ in range(2)]
-    best = {each.instance.best_ms(each.instance.jobs[0]) for each in problems if each is not None}
-    assert len(best) <= 1

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt.allocation.scenario_search import allocate
-from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.instance import Link
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
@@ -19,6 +19,7 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_places
 from tests import builders
 from tests.builders import job
+from tests.fabrics import scene
 from tests.tiers import examples
 
 TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 2000}]}
@@ -31,8 +32,7 @@ def described(name: str, workers: int, **fields: Any) -> dict[str, Any]:
 def scenario(*jobs: dict[str, Any]) -> Scenario:
     """Return jobs in two racks of two nodes with two GPUs and 32,000 millicores each."""
     tree = {"topology": "leaf-spine", "nodes": 4, "gpus": 2, "nic_gbps": 10, "racks": 2}
-    head = {"format": "metronome-scenario/1", "name": "four", "slot_ms": 10}
-    return Scenario.from_dict({**head, "cluster": tree, "jobs": list(jobs)})
+    return scene(tree, *jobs, name="four")
 
 
 # Two tasks of c need all CPU of a node; beside a, b and c there is room for two tasks of d.
@@ -65,10 +65,8 @@ def faults(waiting: Any = ("d",), **changes: list[str] | None) -> list[str]:
 def test_true_places_have_no_violation() -> None:
     assert faults() == []
     assert verify_placed(scenario(*JOBS), schedule(PLACES, ["d"]))[1] == ()
-    assert (
-        verify_placed(scenario(*JOBS[:3]), schedule(None, offsets={"a": 0, "b": 0, "c": 0}))[1]
-        == ()
-    )
+    spread = schedule(None, offsets=dict.fromkeys("abc", 0))
+    assert verify_placed(scenario(*JOBS[:3]), spread)[1] == ()
 
 
 @pytest.mark.parametrize(
@@ -145,8 +143,11 @@ def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
     (fault,) = check_places(scenario(*JOBS).model_dump(mode="json"), schedule(None, ["d"]))
     assert str(fault) == "waiting: stated 'd', but jobs wait only if `places` states the others"
     instance = build_problem(scenario(*JOBS), PLACES).instance
-    (fault,) = verify_placed(instance, schedule(PLACES, ["d"]))[1]
-    assert str(fault) == "places: stated nodes, but an instance has none; name its scenario"
+    stated = schedule(PLACES, ["d"], paths={"a": ((0,), (0,))})
+    assert [str(fault) for fault in verify_placed(instance, stated)[1]] == [
+        f"{field}: stated nodes, but an instance has none; name its scenario"
+        for field in ("places", "paths")
+    ]
 
 
 # ------------------------------------------------------------------ flows
@@ -175,16 +176,13 @@ def test_flows_follow_from_nodes(allreduce: str, nodes: str, flows: dict[str, in
     names = [f"node-0{number}" for number in nodes.split()]
     asked = scenario(described("a", len(names), allreduce=allreduce))
     problem = build_problem(asked, {"a": names})
-    right = Instance(
-        name="four",
-        slot_ms=10,
-        links=asked.cluster.links,
-        jobs=(job("a", 4, (0, 1, 2000), links=flows),),
-    )
-    assert check_traffic(asked, replace(problem, instance=right)) == ()
-    wrong = right.replace(jobs=(job("a", 4, (0, 1, 2000), links={**flows, "node-03": 1}),))
-    (fault,) = check_traffic(asked, replace(problem, instance=wrong))
-    assert str(fault) == "places.a: node-03: stated 1 flow, but 0 flows"
+    said = "places.a: node-03: stated 1 flow, but 0 flows"
+    for more, faults in (({}, []), ({"node-03": 1}, [said])):
+        stated = problem.instance.replace(
+            jobs=(job("a", 4, (0, 1, 2000), links={**flows, **more}),)
+        )
+        found = check_traffic(asked, replace(problem, instance=stated))
+        assert [str(fault) for fault in found] == faults
 
 
 def test_links_are_those_of_the_cluster() -> None:
@@ -194,44 +192,6 @@ def test_links_are_those_of_the_cluster() -> None:
     wrong = replace(problem, instance=problem.instance.replace(links=links))
     found = check_traffic(asked, wrong)
     assert [str(fault) for fault in found] == ["links.node-00: stated 9 Mbit/s, but 10,000 Mbit/s"]
-
-
-def test_tasks_send_on_the_interfaces_beside_their_gpus() -> None:
-    # Interface x is beside GPUs 0 and 1 of the node, y beside 2 and 3.
-    names = ("x", "y", "z")
-    tree = {
-        "topology": "listed",
-        "links": [{"name": name, "capacity": 10_000} for name in names],
-        "nodes": [
-            {"name": "two", "has": {"gpus": 4}, "interfaces": ["x", "y"]},
-            {"name": "one", "has": {"gpus": 4}, "interface": "z"},
-        ],
-    }
-    head = {"format": "metronome-scenario/1", "name": "rails", "slot_ms": 10, "cluster": tree}
-    for gpus, nodes, flows in (
-        (2, ["two", "two", "one"], {"x": 1, "y": 1, "z": 1}),
-        (4, ["two", "one"], {"x": 1, "y": 1, "z": 2}),  # in two halves each
-    ):
-        asked = described("a", len(nodes), each={"gpus": gpus})
-        source = Scenario.from_dict({**head, "jobs": [asked]})
-        problem = build_problem(source, {"a": nodes})
-        assert problem.instance.jobs[0].links == flows
-        assert check_traffic(source, problem, {"a": nodes}) == ()
-
-
-@given(st.data())
-@examples(60)
-def test_instances_of_scenarios_have_the_flows_of_the_definitions(data: st.DataObject) -> None:
-    tasks = [f"node-0{node}" for node in range(4) for _ in range(2)]
-    order = data.draw(st.permutations(tasks))
-    cut = data.draw(st.integers(2, 6))
-    kinds = st.sampled_from(["tasks", "ring"])
-    asked = scenario(
-        described("a", cut, allreduce=data.draw(kinds)),
-        described("b", 8 - cut, allreduce=data.draw(kinds)),
-    )
-    places = {"a": order[:cut], "b": order[cut:]}
-    assert verify_placed(asked, schedule(places))[1] == ()
 
 
 @given(st.data())

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from metronome_opt.errors import InputError
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.iteration import Iteration, period_of
-from metronome_opt.scenario.job_traffic import in_slots
 from metronome_opt.scenario.traffic import training_step
 from metronome_opt.scenario.workload import Workload
 
@@ -33,7 +32,7 @@ class Setting(NamedTuple):
     ) -> tuple[int, Fraction]:
         """Return its period in slots, and the share of an iteration that is idle."""
         step = training_step(workload, self.gpus, batch, self.flops)
-        slots = in_slots(step, self.transport, slot_ms)[1]
+        slots = step.in_slots(self.transport, slot_ms)[1]
         period = period_of(slots, hyperperiod, slot_ms)
         return period, (period - slots) * slot_ms / step.at(self.transport).duration
 
