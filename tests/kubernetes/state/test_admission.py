@@ -24,7 +24,9 @@ def reservation(
     tasks: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any
 ) -> Reservation:
     offset = fields.pop("offset", 0)
-    return Reservation(gang=gang(tasks, *bursts, **fields), nodes=nodes.split(), offset=offset)
+    return Reservation(
+        gang=gang(tasks, *bursts, **fields), nodes=tuple(nodes.split()), offset=offset
+    )
 
 
 NEEDS_CPU = Resources(cpu_millicores=1)
