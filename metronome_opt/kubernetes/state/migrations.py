@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from metronome_opt.allocation import migrations
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.allocation.paths import reroute_jobs
-from metronome_opt.kubernetes.state.placement import (
-    at_place,
-    find_undelayed,
-    occupancy_of,
-)
+from metronome_opt.kubernetes.state.placement import at_place, find_undelayed, occupancy_of
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.cluster import Paths
 

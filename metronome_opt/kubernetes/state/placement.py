@@ -190,8 +190,7 @@ def place_job(
         expected_ms = float(reservation.iteration * state.cluster.slot_ms)
         delays = {}
     noticed = sorted(
-        ((name, loss) for name, loss in delays.items() if loss > NOTICED),
-        key=lambda pair: -pair[1],
+        ((name, loss) for name, loss in delays.items() if loss > NOTICED), key=lambda pair: -pair[1]
     )
     alone_ms = job.traffic(placement.transport).isolated_ms
     return PlacementDecision(

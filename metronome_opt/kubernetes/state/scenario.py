@@ -19,12 +19,7 @@ from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import with_hyperperiod
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, read_cluster
-from metronome_opt.scenario.scenario_file import (
-    SCENARIO_FORMAT,
-    Scenario,
-    locate,
-    read_scenario,
-)
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario, locate, read_scenario
 from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}

@@ -62,7 +62,7 @@ def write(path: Path, *, server: str = "https://host", user: Any = None, **parts
         "clusters": [{"name": "c", "cluster": {"server": server}}],
         "users": [{"name": "u", "user": user or {"token": TOKEN}}],
         "contexts": [
-            {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,12 +113,7 @@ def test_all_pages_of_a_list_are_read(server: Told, client: Client) -> None:
     ],
 )
 def test_requests(
-    ask: Callable[[Client], object],
-    method: str,
-    path: str,
-    body: str,
-    server: Told,
-    client: Client,
+    ask: Callable[[Client], object], method: str, path: str, body: str, server: Told, client: Client
 ) -> None:
     ask(client)
     (request,) = server.asked
