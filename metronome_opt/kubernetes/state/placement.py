@@ -349,6 +349,16 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 
+def on_links(state: ClusterState, held: Reservation) -> Reservation:
+    """Return a reservation with the bursts that its links allow; its slots stay otherwise."""
+    gang = at_place(state, held.gang, state.placement(held))
+    if gang == held.gang:
+        return held
+    stretch = gang.stretch_for(state.cluster.hyperperiod)
+    offset = held.offset % (gang.period + stretch)
+    return held.model_copy(update={"gang": gang, "stretch": stretch, "offset": offset})
+
+
 def _find_offset(state: ClusterState, new: Reservation, links: Mapping[str, int]) -> int | None:
     """Return the offset with the largest distance around the bursts of a gang; None without one.
 
