@@ -22,7 +22,6 @@ from metronome_opt.kubernetes.state.observations import (
     Observation,
     Read,
     correct_reservation,
-    lookback_s,
     observe_gates,
 )
 from metronome_opt.kubernetes.state.records import Reservation
@@ -175,11 +174,10 @@ class Monitor:
         fault = None
         if self._read is not None and review.measured:
             try:
-                begin_s = review.at_s - lookback_s(reservations, slot_ms, self._check_s)
                 seen = observe_gates(
                     reservations,
                     slot_ms,
-                    self._read(begin_s, review.at_s),
+                    self._read,
                     now_s=review.at_s,
                     for_s=self._check_s,
                     notified_s=review.notified_s,

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -202,26 +201,6 @@ def test_pod_gets_its_node_and_slots_in_one_request(server: Told, client: Client
         "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
         "spec": {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "schedulingGates": None},
     }
-
-
-@pytest.mark.parametrize(
-    ("reply", "refused"),
-    [
-        (replies({"major": "1", "minor": "20"}), True),
-        (replies({"major": "1", "minor": "27+"}), False),
-        (replies({"major": "2", "minor": "0"}), False),
-        (replies({"major": "", "minor": ""}), False),
-        (says("<html>", 404), False),
-    ],
-)
-def test_controller_refuses_a_release_without_scheduling_gates(
-    reply: Answer, refused: bool, server: Told, client: Client
-) -> None:
-    server.answers[:] = [reply]
-    words = f"^{server.url}: pods of Kubernetes 1.20 have no scheduling gates; .* 1.27 or later$"
-    with pytest.raises(ClusterError, match=words) if refused else nullcontext():
-        LiveCluster(client).check_release()
-    assert [request.path for request in server.asked] == ["/version"]
 
 
 # ------------------------------------------------------------------ credential plugins
