@@ -88,7 +88,6 @@ def controller(
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
         live = LiveCluster(client)
-        live.check_release()
         if listen is not None:
             _answer_scrapes(listen, metrics)
         for number in (signal.SIGTERM, signal.SIGINT):

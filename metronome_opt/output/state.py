@@ -11,13 +11,7 @@ from rich.table import Table
 from metronome_opt.errors import pluralise
 from metronome_opt.kubernetes.state.placement import PlacementDecision
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.output.tables import (
-    MAX_NODES,
-    format_nodes,
-    plain_table,
-    spines_text,
-    terminal,
-)
+from metronome_opt.output.tables import MAX_NODES, format_nodes, plain_table, spines_text, terminal
 from metronome_opt.problem.objectives import format_share
 
 _BUSIEST = 20

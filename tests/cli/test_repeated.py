@@ -101,7 +101,7 @@ def test_conditions_and_policies_accumulate(two: Path) -> None:
         ("controller state --node-patience 0", "--node-timeout"),
         ("pareto two.json --sharing tcp --network tcp", "'--network': given more than once"),
         ("pareto two.json --tolerance x", "max_loss"),
-        ("place state --capacity a --down b", "--link-capacity: must be LINK=MBPS"),
+        ("place state --capacity a --down b", "--link-capacity: 'a' is not name=value"),
     ],
 )
 def test_old_names_of_options_are_known(old: str, new: str, two: Path, capsys: Captured) -> None:

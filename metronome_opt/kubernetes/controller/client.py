@@ -115,16 +115,6 @@ def server_of(client: Client) -> str:
     return str(url.copy_with(username=None, password=None)).rstrip("/")
 
 
-def release(client: Client) -> tuple[int, int]:
-    """Return the release of the server, such as (1, 36)."""
-    http = client._client._client
-    with asking(client):
-        answer = http.get("/version").raise_for_status().json()
-        # Some distributions write "27+".
-        major, minor = (int(answer[part].rstrip("+")) for part in ("major", "minor"))
-        return major, minor
-
-
 @contextmanager
 def asking(client: Client) -> Iterator[None]:
     """Raise a ClusterError for any failure of a request of the client."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -31,20 +30,16 @@ from metronome_opt.kubernetes.controller.client import (
     EVENTS,
     NODES,
     PODS,
-    ClusterError,
     apply,
     delete,
     listed,
     merge,
-    release,
-    server_of,
 )
 from metronome_opt.kubernetes.reading.pods import Pod
 
 _THREADS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")
 _HOSTNAME = "kubernetes.io/hostname"
-_GATES_SINCE = (1, 27)
 
 
 class LiveCluster:
@@ -53,24 +48,6 @@ class LiveCluster:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._hosts: dict[str, str] = {}
-
-    def check_release(self) -> None:
-        """Refuse a server that drops scheduling gates; one that does not answer may keep them.
-
-        Raises
-        ------
-        ClusterError
-            If its pods have no gates.
-        """
-        found = _GATES_SINCE
-        with suppress(ClusterError):
-            found = release(self._client)
-        if found < _GATES_SINCE:
-            here, needed = (".".join(map(str, version)) for version in (found, _GATES_SINCE))
-            raise ClusterError(
-                f"{server_of(self._client)}: pods of Kubernetes {here} have no scheduling gates; "
-                f"the controller needs {needed} or later"
-            )
 
     def pods(self) -> list[Pod]:
         """Return all pods of the cluster."""

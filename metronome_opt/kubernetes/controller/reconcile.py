@@ -146,8 +146,8 @@ class Controller:
             self._routed = self.state.sequence
         if not waiting and not self._moving:
             self._move(jobs)
-        for node, message in self._nodes.differing:
-            self._report_node(node, message)
+        for differing, message in self._nodes.differing:
+            self._report_node(differing, message)
         return sum(job not in self.state.reservations for job in jobs)
 
     def _forget(self, jobs: Mapping[str, GangPods]) -> None:

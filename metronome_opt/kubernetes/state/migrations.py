@@ -7,11 +7,7 @@ from collections.abc import Mapping, Sequence
 from metronome_opt.allocation import migrations
 from metronome_opt.allocation.migrations import Migration
 from metronome_opt.allocation.paths import reroute_jobs
-from metronome_opt.kubernetes.state.placement import (
-    at_place,
-    find_undelayed,
-    occupancy_of,
-)
+from metronome_opt.kubernetes.state.placement import find_undelayed, occupancy_of, on_links
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.scenario.cluster import Paths
 
@@ -82,13 +78,7 @@ def apply_migrations(
         its = paths.get(job, reservation.paths if nodes == reservation.nodes else ())
         if (nodes, its) == (reservation.nodes, reservation.paths):
             continue
-        reservation = reservation.model_copy(update={"nodes": nodes, "paths": its})
-        gang = at_place(state, reservation.gang, state.placement(reservation))
-        if gang != reservation.gang:
-            stretch = gang.stretch_for(state.cluster.hyperperiod)
-            offset = reservation.offset % (gang.period + stretch)
-            changes = {"gang": gang, "stretch": stretch, "offset": offset}
-            reservation = reservation.model_copy(update=changes)
-        reservations.append(reservation)
+        moved = reservation.model_copy(update={"nodes": nodes, "paths": its})
+        reservations.append(on_links(state, moved))
     there.revise(reservations)
     return there

@@ -16,19 +16,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.rephase import choose_slots
 from metronome_opt.errors import MetronomeError
 from metronome_opt.kubernetes.state.observations import (
     Observation,
     Read,
     correct_reservation,
-    lookback_s,
     observe_gates,
 )
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import instance_of, plan_of
+from metronome_opt.kubernetes.state.views import instance_of, plan_of, with_slots
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import components
 
@@ -176,11 +174,10 @@ class Monitor:
         fault = None
         if self._read is not None and review.measured:
             try:
-                begin_s = review.at_s - lookback_s(reservations, slot_ms, self._check_s)
                 seen = observe_gates(
                     reservations,
                     slot_ms,
-                    self._read(begin_s, review.at_s),
+                    self._read,
                     now_s=review.at_s,
                     for_s=self._check_s,
                     notified_s=review.notified_s,
@@ -230,7 +227,7 @@ class Monitor:
             review.hyperperiod,
             concerned,
         )
-        after = {job: _with_slots(measured[job], slots.plan) for job in slots.plan.offsets}
+        after = {job: with_slots(measured[job], slots.plan) for job in slots.plan.offsets}
         changed = {job: new for job, new in after.items() if new != reservations[job]}
         for job, new in changed.items():
             why += _changes(reservations[job], new, slot_ms)
@@ -293,18 +290,6 @@ def _instance(
         job = held.gang.job(old.links, stretch=held.stretch)
         jobs.append(job.model_copy(update={"jitter": jitters.get(old.name, job.jitter)}))
     return before.replace(jobs=tuple(jobs))
-
-
-def _with_slots(held: Reservation, plan: Plan) -> Reservation:
-    """Return a reservation in the slots of a plan; an ungated one keeps its period."""
-    period = plan.periods.get(held.job)
-    if period is None:
-        return held.model_copy(update={"gated": False})
-    stretch = period - held.gang.period
-    longest = max(held.gang.max_stretch, stretch)
-    gang = held.gang.model_copy(update={"max_stretch": longest})
-    slots = {"offset": plan.offsets[held.job], "stretch": stretch, "gated": True}
-    return held.model_copy(update={"gang": gang, **slots})
 
 
 def _slots(held: Reservation) -> tuple[object, ...] | None:

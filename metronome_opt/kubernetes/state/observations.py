@@ -105,20 +105,21 @@ class Observation:
         """Return messages about differences from a reservation beyond tolerances."""
         gang = reservation.gang
         own, busy = float(gang.period * slot_ms), float(gang.busy * slot_ms)
-        periods = "period without waiting", own, self.own_ms
-        bursts = "bursts", busy, self.burst_ms
-        tolerated = max(_PERIOD * own, slot_ms / 2, self.error_ms), max(_LENGTH * busy, slot_ms)
+        compared = (
+            ("period without waiting", own, self.own_ms, max(_PERIOD * own, self.error_ms)),
+            ("bursts", busy, self.burst_ms, max(_LENGTH * busy, slot_ms)),
+        )
         return [
             f"{gang.name}: {what} in ms {measured:,.6g} instead of {claimed:,.6g}"
-            for (what, claimed, measured), most in zip((periods, bursts), tolerated, strict=True)
-            if abs(measured - claimed) > most
+            for what, claimed, measured, most in compared
+            if abs(measured - claimed) > max(most, slot_ms / 2)
         ]
 
 
 def observe_gates(
     reservations: Mapping[str, Reservation],
     slot_ms: int,
-    counters: Iterable[GateCounter],
+    read: Read,
     *,
     now_s: float,
     for_s: float,
@@ -130,8 +131,8 @@ def observe_gates(
     ----------
     reservations, slot_ms
         Reservations by job, and the length of a slot.
-    counters
-        Samples since `lookback_s`.
+    read
+        Reads counters.
     now_s, for_s
         End of the observation, seconds since the epoch, and its length; longer for jobs with long
         iterations.
@@ -143,30 +144,25 @@ def observe_gates(
     dict
         Observations or messages by job.
     """
+    periods_s = {job: held.period * slot_ms / 1000 for job, held in reservations.items()}
+    begins_s = {
+        job: now_s - max(for_s, _WANTED_ITERATIONS * period_s)
+        for job, period_s in periods_s.items()
+    }
     by_job: dict[str, list[GateCounter]] = {}
-    for counter in counters:
+    for counter in read(min(begins_s.values()), now_s):
         by_job.setdefault(counter.job, []).append(counter)
     observations: dict[str, Observation | str] = {}
     for job, reservation in reservations.items():
-        begin_s = now_s - _lookback_of(reservation, slot_ms, for_s)
+        begin_s = begins_s[job]
         if job in notified_s:
-            settled_s = _SETTLING * reservation.period * slot_ms / 1000
-            begin_s = max(begin_s, notified_s[job] + settled_s)
+            begin_s = max(begin_s, notified_s[job] + _SETTLING * periods_s[job])
         totals = dict.fromkeys(COUNTERS, 0.0)
         for counter in by_job.get(job, ()):
             if counter.name in totals:
                 totals[counter.name] += counter.increase(begin_s)
         observations[job] = _observation(reservation, slot_ms, totals)
     return observations
-
-
-def lookback_s(reservations: Mapping[str, Reservation], slot_ms: int, for_s: float) -> float:
-    """Return the time for which counters are read, in s: `for_s`, or longer if jobs need it."""
-    return max(_lookback_of(held, slot_ms, for_s) for held in reservations.values())
-
-
-def _lookback_of(reservation: Reservation, slot_ms: int, for_s: float) -> float:
-    return max(for_s, _WANTED_ITERATIONS * reservation.period * slot_ms / 1000)
 
 
 def _observation(

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
+from itertools import groupby
 
 from metronome_opt.allocation.admission import AdmissionDecision, QueuedJob, decide_admissions
 from metronome_opt.allocation.candidates import CandidatePlacements
@@ -18,12 +19,15 @@ from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.scenario_search import allocate
+from metronome_opt.allocation.slots.classes import follows_weights
 from metronome_opt.allocation.slots.greedy import PartialSchedule
+from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
+from metronome_opt.allocation.slots.simulator import PERIODS
 from metronome_opt.errors import InputError, first_few
-from metronome_opt.kubernetes.state.classes import in_class
 from metronome_opt.kubernetes.state.records import Gang, Reservation, gang_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import instance_of
+from metronome_opt.kubernetes.state.views import instance_of, plan_of
 from metronome_opt.kubernetes.state.waiting import NOTICED, WaitDecision, wait_of
 from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.flows import Placement
@@ -39,6 +43,8 @@ LATE = 0.05
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts of gated jobs
 _MAX_LOSS = 0.01  # of an iteration, by slots, for a gang that nobody delays without them
 _SECONDS = 10.0  # for the placements of all jobs of a scenario
+_CLASS_SECONDS = 2.0  # for the traffic class of a job
+_FIRST_SEED = 500_000  # of simulations for it; those of searches for slots are others
 _REMEMBERED = 4096  # gangs whose iterations are kept from one decision to the next
 
 
@@ -190,8 +196,7 @@ def place_job(
         expected_ms = float(reservation.iteration * state.cluster.slot_ms)
         delays = {}
     noticed = sorted(
-        ((name, loss) for name, loss in delays.items() if loss > NOTICED),
-        key=lambda pair: -pair[1],
+        ((name, loss) for name, loss in delays.items() if loss > NOTICED), key=lambda pair: -pair[1]
     )
     alone_ms = job.traffic(placement.transport).isolated_ms
     return PlacementDecision(
@@ -350,6 +355,16 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
     return asked.at(transport, state.cluster.slot_ms, state.cluster.hyperperiod)
 
 
+def on_links(state: ClusterState, held: Reservation) -> Reservation:
+    """Return a reservation with the bursts that its links allow; its slots stay otherwise."""
+    gang = at_place(state, held.gang, state.placement(held))
+    if gang == held.gang:
+        return held
+    stretch = gang.stretch_for(state.cluster.hyperperiod)
+    offset = held.offset % (gang.period + stretch)
+    return held.model_copy(update={"gang": gang, "stretch": stretch, "offset": offset})
+
+
 def _find_offset(state: ClusterState, new: Reservation, links: Mapping[str, int]) -> int | None:
     """Return the offset with the largest distance around the bursts of a gang; None without one.
 
@@ -372,6 +387,39 @@ def _find_offset(state: ClusterState, new: Reservation, links: Mapping[str, int]
         return None
     offset, cushion = middle_of_longest_run(blocked, new.gang.ready % new.period)
     return int(offset) if cushion >= _CUSHION * new.period else None
+
+
+def in_class(state: ClusterState, reservation: Reservation, placement: Placement) -> Reservation:
+    """Return the reservation of a job that starts with the best traffic class.
+
+    NCCL reads its class once, so that running jobs keep theirs. A new job gets the class with the
+    smallest weighted mean slowdown of itself and the jobs that it shares links with, and with no
+    large loss of any. Where no other order is surely better, jobs of higher weight are in higher
+    classes. A job that shares no links gets a class in the middle: later ones may go before and
+    after it.
+    """
+    count, name = state.cluster.traffic_classes, reservation.job
+    middle = (count - 1) // 2
+    reservation = reservation.model_copy(update={"traffic_class": middle})
+    met = state.jobs_sharing(placement.links)
+    if count == 1 or not met:
+        return reservation
+    jobs = {**met, name: reservation}
+    part = instance_of(state, jobs)
+    evaluator = SlotSearchOptions(classes=count).evaluator(
+        part, _FIRST_SEED, PERIODS, Budget(_CLASS_SECONDS)
+    )
+    plan = plan_of(jobs)
+
+    def breaks_order(other: Plan) -> bool:
+        return not follows_weights(part.jobs, other.classes)
+
+    by_distance = sorted(range(count), key=lambda number: abs(number - middle))
+    plans = [plan.in_classes({**plan.classes, name: number}) for number in by_distance]
+    best = next(filter(evaluator.is_within_loss, plans), plans[0])
+    for _, some in groupby(sorted(plans, key=breaks_order), key=breaks_order):
+        best = evaluator.best(best, list(some))
+    return reservation.model_copy(update={"traffic_class": best.classes.get(name, 0)})
 
 
 # ------------------------------------------------------------------ a whole scenario

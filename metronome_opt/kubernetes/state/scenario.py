@@ -8,23 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_document
 from metronome_opt.kubernetes.state.migrations import apply_migrations
-from metronome_opt.kubernetes.state.placement import at_place, place_scenario
-from metronome_opt.kubernetes.state.records import Gang, Reservation
+from metronome_opt.kubernetes.state.placement import on_links, place_scenario
+from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.store import read_cluster_state
+from metronome_opt.kubernetes.state.views import with_slots
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import with_hyperperiod
 from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, read_cluster
-from metronome_opt.scenario.scenario_file import (
-    SCENARIO_FORMAT,
-    Scenario,
-    locate,
-    read_scenario,
-)
+from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario, locate, read_scenario
 from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
@@ -132,21 +129,21 @@ def document_of(state: ClusterState) -> dict[str, Any]:
         "name": cluster.name,
         "slot_ms": cluster.slot_ms,
         "cluster": {"topology": "listed", **tree},
-        "jobs": [_described(held, _present(state, held), cluster.slot_ms) for held in sending],
+        "jobs": [_described(_present(state, held), cluster.slot_ms) for held in sending],
     }
 
 
-def _present(state: ClusterState, reservation: Reservation) -> Gang:
-    """Return a gang as present links allow; as reserved if it is too long then."""
-    gang = reservation.gang
-    if gang.step is not None and not gang.step.is_stated:
+def _present(state: ClusterState, held: Reservation) -> Reservation:
+    """Return a reservation as present links allow; as it is if that is too long."""
+    if held.gang.step is not None and not held.gang.step.is_stated:
         with suppress(InputError):
-            return at_place(state, gang, state.placement(reservation))
-    return gang
+            return on_links(state, held)
+    return held
 
 
-def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, Any]:
+def _described(held: Reservation, slot_ms: int) -> dict[str, Any]:
     """Return a job that runs as a scenario describes it."""
+    gang = held.gang
     phases = [
         {
             "start_ms": phase.start * slot_ms,
@@ -163,10 +160,10 @@ def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, 
         "workers": gang.tasks,
         "each": dict(gang.each),
         "priority": gang.weight,
-        "nodes": list(reservation.nodes),
+        "nodes": list(held.nodes),
         "ready_ms": gang.ready % gang.period * slot_ms,
-        "max_stretch_ms": max(gang.max_stretch, reservation.stretch) * slot_ms,
-        "current_offset_ms": reservation.offset * slot_ms,
+        "max_stretch_ms": max(gang.max_stretch, held.stretch) * slot_ms,
+        "current_offset_ms": held.offset * slot_ms,
     }
     cost = gang.max_network_cost
     usual = "tasks" if gang.step is None else gang.step.usual_algorithm
@@ -174,7 +171,7 @@ def _described(reservation: Reservation, gang: Gang, slot_ms: int) -> dict[str, 
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
-        "paths": reservation.paths or None,
+        "paths": held.paths or None,
         "max_network_cost": cost if cost < ANY_COST else None,
     }
     return document | {name: value for name, value in optional.items() if value is not None}
@@ -196,18 +193,9 @@ def apply_schedule(state: ClusterState, schedule: Schedule) -> bool:
     if problem is None or faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InputError(f"{faults[0]}{more}; solve the state again")
-    reservations = []
-    for job in problem.instance.jobs:
-        reservation = there.reservations[job.name]
-        gang = _present(there, reservation)
-        offset, gated = schedule.offsets[job.name], (schedule.gated or {}).get(job.name, True)
-        if gated:
-            stretch = job.period + schedule.stretch.get(job.name, 0) - gang.period
-        elif gang == reservation.gang:
-            stretch = reservation.stretch
-        else:
-            stretch = gang.stretch_for(there.cluster.hyperperiod)
-        period = gang.period + stretch
-        changes = {"gang": gang, "offset": offset % period, "stretch": stretch, "gated": gated}
-        reservations.append(reservation.model_copy(update=changes))
+    plan, reservations = Plan.of(problem.instance, schedule), []
+    for job, offset in plan.offsets.items():
+        held = _present(there, there.reservations[job])
+        held = held.model_copy(update={"offset": offset % held.period})
+        reservations.append(with_slots(held, plan))
     return state.revise(reservations)

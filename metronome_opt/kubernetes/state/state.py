@@ -153,21 +153,15 @@ class ClusterState(FreeResources):
             If the job has another reservation, or there is no room for this one.
         """
         job = reservation.job
-        if self.reservations.get(job) == reservation:
-            return False
-        if job in self.reservations:
+        if self.reservations.get(job, reservation) != reservation:
             raise InputError(
                 f"{job}: has another reservation already; unreserve it first, or rename it"
             )
-        self.apply(Change({job: reservation}))
-        return True
+        return self.apply(Change({job: reservation}))
 
     def unreserve(self, job: str) -> bool:
         """Give back a job's reservation; return whether it had one."""
-        if job not in self.reservations:
-            return False
-        self.apply(Change({job: None}))
-        return True
+        return self.apply(Change({job: None}))
 
     def revise(self, reservations: Iterable[Reservation]) -> bool:
         """Change reservations of running jobs, all at once; return whether that changes anything.
@@ -177,27 +171,21 @@ class ClusterState(FreeResources):
         InputError
             If one of them does not run, or would move to where there is no room.
         """
-        changed = {new.job: new for new in reservations if self.reservation(new.job) != new}
-        if changed:
-            self.apply(Change(changed))
-        return bool(changed)
+        revised = {new.job: new for new in reservations}
+        for job in revised:
+            self.reservation(job)
+        return self.apply(Change(revised))
 
     def set_capacity(self, link: str, capacity: int) -> bool:
         """Set the present capacity of a link, in Mbit/s; return whether that is a change."""
-        if self.capacities.get(link) == capacity:
-            return False
-        self.apply(Change(capacities={link: capacity}))
-        return True
+        return self.apply(Change(capacities={link: capacity}))
 
     def set_node(self, node: str, *, up: bool) -> bool:
         """Let a node take tasks from now on, or no more; return whether that is a change."""
-        if bool(self.up[self.node_index(node)]) == up:
-            return False
-        self.apply(Change(up={node: up}))
-        return True
+        return self.apply(Change(up={node: up}))
 
-    def apply(self, change: Change) -> None:
-        """Check a change, note it, and apply it.
+    def apply(self, change: Change) -> bool:
+        """Check a change, note it, and apply it; return whether it differs from the state.
 
         Raises
         ------
@@ -205,10 +193,19 @@ class ClusterState(FreeResources):
             If it cannot be; everything is as before. (After an exception from outside, Ctrl-C say,
             it may be noted; the state is then of no use, and `sequence` is as before.)
         """
+        held, carried, up = self.reservations, self.capacities, self.up
+        change = Change(
+            {job: new for job, new in change.reservations.items() if held.get(job) != new},
+            {link: mbps for link, mbps in change.capacities.items() if carried.get(link) != mbps},
+            {node: its for node, its in change.up.items() if up[self.node_index(node)] != its},
+        )
+        if not any(change):
+            return False
         after = self.copy()
         after._carry_out(change)
         self.note(change)
         self.__dict__ |= {**after.__dict__, "note": self.note}
+        return True
 
     def check(self, change: Change) -> None:
         """Raise an `InputError` of one line if a change cannot happen."""

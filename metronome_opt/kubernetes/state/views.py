@@ -62,6 +62,18 @@ def plan_of(reservations: Mapping[str, Reservation]) -> Plan:
     ).in_classes({job: held.traffic_class for job, held in reservations.items()})
 
 
+def with_slots(held: Reservation, plan: Plan) -> Reservation:
+    """Return a reservation in the slots of a plan; an ungated one keeps its period."""
+    period = plan.periods.get(held.job)
+    if period is None:
+        return held.model_copy(update={"gated": False})
+    stretch = period - held.gang.period
+    longest = max(held.gang.max_stretch, stretch)
+    gang = held.gang.model_copy(update={"max_stretch": longest})
+    slots = {"offset": plan.offsets[held.job] % period, "stretch": stretch, "gated": True}
+    return held.model_copy(update={"gang": gang, **slots})
+
+
 def schedule_of(state: ClusterState) -> Schedule:
     """Return reservations as a schedule of `instance_of`, with its objectives."""
     jobs = state.reservations.items()

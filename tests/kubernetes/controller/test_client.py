@@ -7,12 +7,9 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -33,6 +30,7 @@ from metronome_opt.kubernetes.controller.client import (
 )
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.reading.pods import Pod
+from tests.kubernetes.prometheus.fake import Answer, Told, fake, says
 
 TOKEN = "planted-5up3r-s3cret"
 GROUP = "metronome.x-k8s.io"
@@ -41,63 +39,17 @@ CLAIM = {"metadata": {"name": "a-0", "namespace": "team"}, "spec": {}}
 CREDENTIALS = "client.authentication.k8s.io"
 
 
-class Reply(NamedTuple):
-    code: int
-    body: Any
-    kind: str = "application/json"
-
-
-class Request(NamedTuple):
-    method: str
-    path: str
-    authorization: str
-    kind: str
-    body: str
-
-
-class Server(ThreadingHTTPServer):
-    """Gives one reply after the other, the last one for ever."""
-
-    def __init__(self) -> None:
-        self.replies = [Reply(200, {"items": []})]
-        self.requests: list[Request] = []
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-        token, kind = (self.headers.get(name, "") for name in ("Authorization", "Content-Type"))
-        self.server.requests.append(Request(self.command, self.path, token, kind, body))
-        replies = self.server.replies
-        reply = replies.pop(0) if len(replies) > 1 else replies[0]
-        text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
-        self.send_response(reply.code)
-        if reply.kind:
-            self.send_header("Content-Type", reply.kind)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 (names of the standard library)
-
-    def log_message(self, *_: object) -> None:
-        pass
+NO_ITEMS = says('{"items": []}')
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as made:
-        threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True).start()
-        yield made
-        made.shutdown()
+def server() -> Iterator[Told]:
+    with fake(NO_ITEMS) as told:
+        yield told
 
 
 @pytest.fixture
-def client(server: Server, tmp_path: Path) -> Iterator[Client]:
+def client(server: Told, tmp_path: Path) -> Iterator[Client]:
     with connect(write(tmp_path / "config", server=server.url)) as made:
         yield made
 
@@ -109,7 +61,7 @@ def write(path: Path, *, server: str = "https://host", user: Any = None, **parts
         "clusters": [{"name": "c", "cluster": {"server": server}}],
         "users": [{"name": "u", "user": user or {"token": TOKEN}}],
         "contexts": [
-            {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
         ],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,22 +69,26 @@ def write(path: Path, *, server: str = "https://host", user: Any = None, **parts
     return path
 
 
-def status(code: int, message: str = "", **fields: Any) -> Reply:
+def replies(body: Any, code: int = 200) -> Answer:
+    return says(json.dumps(body), code, Content_Type="application/json")
+
+
+def status(code: int, message: str = "", **fields: Any) -> Answer:
     body = {"kind": "Status", "apiVersion": "v1", "code": code, "message": message, **fields}
-    return Reply(code, body)
+    return replies(body, code)
 
 
 # ------------------------------------------------------------------ requests
 
 
-def test_all_pages_of_a_list_are_read(server: Server, client: Client) -> None:
+def test_all_pages_of_a_list_are_read(server: Told, client: Client) -> None:
     first = {"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "next"}}
-    server.replies = [Reply(200, first), Reply(200, {"items": [{"metadata": {"name": "b"}}]})]
+    server.answers[:] = replies(first), replies({"items": [{"metadata": {"name": "b"}}]})
     pods = listed(client, PODS, labels={"team": "vision"})
     own = {"apiVersion": "v1", "kind": "Pod"}
     assert pods == [{**own, "metadata": {"name": name}} for name in "ab"]
     base = "/api/v1/namespaces/team/pods?limit=500&labelSelector=team%3Dvision"
-    assert [each.path for each in server.requests] == [base, f"{base}&continue=next"]
+    assert [request.path for request in server.asked] == [base, f"{base}&continue=next"]
 
 
 @pytest.mark.parametrize(
@@ -156,17 +112,14 @@ def test_all_pages_of_a_list_are_read(server: Server, client: Client) -> None:
     ],
 )
 def test_requests(
-    ask: Callable[[Client], object],
-    method: str,
-    path: str,
-    body: str,
-    server: Server,
-    client: Client,
+    ask: Callable[[Client], object], method: str, path: str, body: str, server: Told, client: Client
 ) -> None:
     ask(client)
-    (request,) = server.requests
+    (request,) = server.asked
+    assert (request.method, request.path, request.body) == (method, path, body)
+    assert request.headers["Authorization"] == f"Bearer {TOKEN}"
     kind = {"PATCH": "application/apply-patch+yaml"}.get(method, "application/json")
-    assert request == Request(method, path, f"Bearer {TOKEN}", kind if body else "", body)
+    assert request.headers.get("Content-Type", "") == (kind if body else "")
 
 
 FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API group ""'
@@ -177,20 +130,24 @@ FORBIDDEN = 'pods is forbidden: User "ann" cannot list resource "pods" in API gr
     [
         (status(401), False, "does not accept these credentials"),
         (status(403, FORBIDDEN), False, FORBIDDEN),
-        (Reply(404, "404 page not found", "text/plain"), False, "knows no /api/v1/namespaces/"),
+        (
+            says("404 page not found", 404, Content_Type="text/plain"),
+            False,
+            "knows no /api/v1/namespaces/",
+        ),
         (status(404, "no", details={"name": "a"}), False, "status 404, no"),
         (status(409, "was modified\nsince"), False, "status 409, was modified since"),
         (status(422, "x" * 9999), False, "status 422, xxx"),
         (status(429, "busy"), True, "status 429, busy"),
-        (Reply(502, "<html>", "text/html"), True, "status 502, is it an API server?"),
-        (Reply(200, f"Bearer {TOKEN}", "text/plain"), True, "no answer of an API server"),
-        (Reply(200, {"items": 1}), True, "no answer of an API server"),
+        (says("<html>", 502, Content_Type="text/html"), True, "status 502, is it an API server?"),
+        (says(f"Bearer {TOKEN}"), True, "no answer of an API server"),
+        (replies({"items": 1}), True, "no answer of an API server"),
     ],
 )
 def test_refusals_are_one_line(
-    reply: Reply, passing: bool, words: str, server: Server, client: Client
+    reply: Answer, passing: bool, words: str, server: Told, client: Client
 ) -> None:
-    server.replies = [reply]
+    server.answers[:] = [reply]
     with pytest.raises(ClusterError, match=re.escape(words)) as caught:
         listed(client, PODS)
     assert str(caught.value).startswith(f"{server.url}: ")
@@ -209,10 +166,10 @@ def test_server_that_is_away_is_one_line(tmp_path: Path) -> None:
     assert TOKEN not in str(caught.value)
 
 
-def test_deleting_what_is_not_there_is_no_error(server: Server, client: Client) -> None:
-    server.replies = [status(404, "not found", details={"name": "a"})]
+def test_deleting_what_is_not_there_is_no_error(server: Told, client: Client) -> None:
+    server.answers[:] = [status(404, "not found", details={"name": "a"})]
     delete(client, PODS, "a", "b")
-    server.replies = [status(409, "the UID in the precondition does not match")]
+    server.answers[:] = [status(409, "the UID in the precondition does not match")]
     with pytest.raises(ClusterError, match="UID"):
         delete(client, PODS, "a", "b", "uid-1")
 
@@ -232,13 +189,13 @@ def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path) -> None:
     )
 
 
-def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Client) -> None:
+def test_pod_gets_its_node_and_slots_in_one_request(server: Told, client: Client) -> None:
     metadata = {"name": "a-0", "namespace": "team", "uid": "uid-1", "resourceVersion": "7"}
     slots = {"offset_ms": 0, "period_ms": 200}
     pod = Pod.of({"metadata": metadata, "spec": {}})
     LiveCluster(client).assign([Assignment(pod, 0, "n1")], slots)
-    (request,) = server.requests
-    assert (request.method, request.kind) == ("PATCH", "application/merge-patch+json")
+    (request,) = server.asked
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
     stated = {f"{GROUP}/node": "n1", **pod_annotations(slots, "a-0")}
     assert json.loads(request.body) == {
         "metadata": {"uid": "uid-1", "resourceVersion": "7", "annotations": stated},
@@ -246,32 +203,12 @@ def test_pod_gets_its_node_and_slots_in_one_request(server: Server, client: Clie
     }
 
 
-@pytest.mark.parametrize(
-    ("reply", "refused"),
-    [
-        (Reply(200, {"major": "1", "minor": "20"}), True),
-        (Reply(200, {"major": "1", "minor": "27+"}), False),
-        (Reply(200, {"major": "2", "minor": "0"}), False),
-        (Reply(200, {"major": "", "minor": ""}), False),
-        (Reply(404, "<html>", "text/html"), False),
-    ],
-)
-def test_controller_refuses_a_release_without_scheduling_gates(
-    reply: Reply, refused: bool, server: Server, client: Client
-) -> None:
-    server.replies = [reply]
-    words = f"^{server.url}: pods of Kubernetes 1.20 have no scheduling gates; .* 1.27 or later$"
-    with pytest.raises(ClusterError, match=words) if refused else nullcontext():
-        LiveCluster(client).check_release()
-    assert [request.path for request in server.requests] == ["/version"]
-
-
 # ------------------------------------------------------------------ credential plugins
 
 
 @pytest.mark.parametrize("text", [f"echo {TOKEN} >&2; exit 3", f"echo {TOKEN}", None])
 def test_output_of_a_credential_plugin_is_hidden(
-    text: str | None, server: Server, tmp_path: Path
+    text: str | None, server: Told, tmp_path: Path
 ) -> None:
     plugin = "no-such-plugin" if text is None else script(tmp_path, text)
     user = {"exec": {"apiVersion": f"{CREDENTIALS}/v1", "command": plugin}}
@@ -283,7 +220,7 @@ def test_output_of_a_credential_plugin_is_hidden(
 # Without the API version in its environment, kubelogin and others refuse to work.
 @pytest.mark.parametrize("release", ["v1beta1", "v1"])
 def test_credential_plugin_gets_its_environment_and_runs_again_when_its_token_expires(
-    release: str, server: Server, tmp_path: Path
+    release: str, server: Told, tmp_path: Path
 ) -> None:
     # It writes down its environment, and its token is how often it has been run.
     text = (
@@ -294,10 +231,10 @@ def test_credential_plugin_gets_its_environment_and_runs_again_when_its_token_ex
     plugin = {"apiVersion": version, "command": script(tmp_path, text), "args": ["one"]}
     user = {"exec": {**plugin, "env": [{"name": "MORE", "value": "two"}]}}
     client = connect(write(tmp_path / "config", server=server.url, user=user))
-    server.replies = [*server.replies * 2, status(401), *server.replies]
+    server.answers[:] = [NO_ITEMS, NO_ITEMS, status(401), NO_ITEMS]
     for _ in range(3):
         listed(client, PODS)
-    tokens = [request.authorization for request in server.requests]
+    tokens = [request.headers["Authorization"] for request in server.asked]
     assert (tokens[0], tokens[-1]) == ("Bearer 1", "Bearer 2")
     first, _ = (tmp_path / "runs").read_text().splitlines()
     assert version in first
@@ -342,20 +279,20 @@ def test_named_file_goes_before_the_environment_and_that_before_the_home_folder(
     "end",
     [
         status(410, "gone"),
-        Reply(200, '{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}'),
-        Reply(200, '{"type":"ERR'),
+        says('{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}'),
+        says('{"type":"ERR'),
     ],
 )
-def test_watch_that_breaks_is_a_cluster_error(end: Reply, server: Server, client: Client) -> None:
-    server.replies = [
-        Reply(200, '{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}'),
+def test_watch_that_breaks_is_a_cluster_error(end: Answer, server: Told, client: Client) -> None:
+    server.answers[:] = [
+        says('{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}'),
         end,
     ]
     watch = client.watch(PODS, namespace="*", server_timeout=300)
     assert next(watch)[0] == "ADDED"
     with pytest.raises(ClusterError), asking(client):
         next(watch)
-    assert "resourceVersion=7" in server.requests[1].path
+    assert "resourceVersion=7" in server.asked[1].path
 
 
 @pytest.mark.parametrize(

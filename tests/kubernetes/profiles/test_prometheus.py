@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -38,7 +39,8 @@ def test_counters_of_gates_are_read_as_they_were_scraped() -> None:
     assert (counter.job, counter.name) == ("bert", "bursts")
     # What is before the time asked for depends on the version; what is no number was not scraped.
     assert (counter.times_s.tolist(), counter.values.tolist()) == ([11, 13], [5, 7])
-    ((path, form, headers),) = server.asked
+    ((_, path, headers, body),) = server.asked
+    form = dict(parse_qsl(body))
     assert path == "/api/v1/query"
     assert form["query"].startswith('{__name__=~"metronome_gate_(iterations|')
     assert form["query"].endswith(')_total"}[10001ms]')

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import Any, NamedTuple
+
+
+class Request(NamedTuple):
+    """What was asked."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: str
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -18,12 +26,12 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        form = dict(parse_qsl(self.rfile.read(length).decode()))
-        self.server.told.asked.append((self.path, form, dict(self.headers)))
-        answers = self.server.answers
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        answer(self)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        told = self.server.told
+        told.asked.append(Request(self.command, self.path, dict(self.headers), body))
+        (told.answers.pop(0) if len(told.answers) > 1 else told.answers[0])(self)
+
+    do_GET = do_PATCH = do_DELETE = do_POST  # noqa: N815 (names of the standard library)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -34,17 +42,17 @@ Answer = Callable[[Handler], None]
 
 @dataclass
 class Told:
-    """Where the server is and what it was asked: path, form, headers."""
+    """Where the server is, the answers to give, and what it was asked."""
 
     url: str
-    asked: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
+    answers: list[Answer]
+    asked: list[Request] = field(default_factory=list)
 
 
 class Server(ThreadingHTTPServer):
-    """The answers to give, and what was asked."""
+    """A server that is told what to say."""
 
     daemon_threads = True
-    answers: list[Answer]
     told: Told
     closing: threading.Event
 
@@ -52,8 +60,7 @@ class Server(ThreadingHTTPServer):
 @contextmanager
 def fake(*answers: Answer) -> Iterator[Told]:
     server = Server(("127.0.0.1", 0), Handler)
-    server.answers = list(answers)
-    server.told = Told(f"http://127.0.0.1:{server.server_port}")
+    server.told = Told(f"http://127.0.0.1:{server.server_port}", list(answers))
     server.closing = threading.Event()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -136,9 +136,8 @@ def _mistake(chance: random.Random, state: ClusterState) -> Change:
     moved = reservation.model_copy(update={"nodes": (*reservation.nodes, node.name)})
     mistakes = [
         Change({"large": large}),  # the last of its nodes has no room any more
-        Change({reservation.job: _revised(chance, reservation), "unknown": None}),
+        Change({reservation.job: _revised(chance, reservation)}, capacities={"none": 1}),
         Change({moved.job: moved}),
-        Change(capacities={node.rails[0]: 50, "none": 1}),
         Change({moved.job: None}, up={"none": True}),
     ]
     return chance.choice(mistakes)

@@ -23,12 +23,7 @@ def cluster(
 ) -> ClusterSpec:
     """Return nodes n0, n1, ... in racks of some sizes, whose uplinks are up-0, up-1, ..."""
     return make_cluster(
-        racks,
-        name="small",
-        gpus=gpus,
-        interface=interface,
-        uplink=uplink,
-        hyperperiod=hyperperiod,
+        racks, name="small", gpus=gpus, interface=interface, uplink=uplink, hyperperiod=hyperperiod
     )
 
 

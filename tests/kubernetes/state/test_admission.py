@@ -24,7 +24,9 @@ def reservation(
     tasks: int, nodes: str, *bursts: tuple[int, int, int], **fields: Any
 ) -> Reservation:
     offset = fields.pop("offset", 0)
-    return Reservation(gang=gang(tasks, *bursts, **fields), nodes=nodes.split(), offset=offset)
+    return Reservation(
+        gang=gang(tasks, *bursts, **fields), nodes=tuple(nodes.split()), offset=offset
+    )
 
 
 NEEDS_CPU = Resources(cpu_millicores=1)
@@ -33,10 +35,7 @@ NEEDS_CPU = Resources(cpu_millicores=1)
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (
-            A.model_copy(update={"offset": 1}),
-            "a: has another reservation already; unreserve it",
-        ),
+        (A.model_copy(update={"offset": 1}), "a: has another reservation already; unreserve it"),
         (reservation(3, "n1 n3"), "new: 2 nodes for 3 tasks"),
         (reservation(2, "n1 n9"), "new: nodes[1]: there is no node 'n9'"),
         # The first nodes have room, the last one has not.
@@ -128,9 +127,7 @@ def test_a_link_that_is_too_fast_is_refused_with_the_cluster() -> None:
 
 
 def check_refused(
-    state: ClusterState,
-    call: Callable[[ClusterState], object],
-    message: str,
+    state: ClusterState, call: Callable[[ClusterState], object], message: str
 ) -> None:
     before = rebuilt(state)
     noted: list[object] = []

@@ -8,7 +8,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.manifests import build_manifests
 from metronome_opt.kubernetes.claims.names import CLAIM
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
-from metronome_opt.kubernetes.state.classes import in_class
+from metronome_opt.kubernetes.state.placement import in_class
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of

@@ -43,7 +43,8 @@ def observe(counted: Mapping[str, float], **notified_s: float) -> Observation | 
     """Return what is observed at 100 s of counters that grew for ten seconds."""
     growing = counters({"a": counted}, 90.0, 10)
     times = {"now_s": 100.0, "for_s": 10.0}
-    return observe_gates({"a": claimed((130, 60))}, 1, growing, **times, notified_s=notified_s)["a"]
+    held = {"a": claimed((130, 60))}
+    return observe_gates(held, 1, lambda *_: growing, **times, notified_s=notified_s)["a"]
 
 
 def test_an_iteration_is_computing_sending_and_waiting() -> None:

@@ -205,11 +205,9 @@ def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
         node: ",".join(map(str, its))
         for node, its in zip(reservation.nodes, reservation.paths, strict=True)
     }
-    again = spines(gpus=4, mbps=6000)
-    bed.state = again
-    bed.start(again)
+    bed.start(spines(gpus=4, mbps=6000))
     bed.reconcile()
-    assert again.reservations["default/a"].paths == reservation.paths
+    assert bed.claims["default/a"].paths == reservation.paths
 
 
 @pytest.mark.parametrize("routing", ["ecmp", "chosen"])

@@ -62,11 +62,7 @@ def burst(start: int, length: int) -> dict[str, int]:
 
 
 def read(
-    folder: Path,
-    document: Mapping[str, Any],
-    *,
-    spec: ClusterSpec | None = None,
-    **changes: Any,
+    folder: Path, document: Mapping[str, Any], *, spec: ClusterSpec | None = None, **changes: Any
 ) -> Gang:
     (folder / "own").mkdir()
     (folder / "own" / "round.yaml").write_text(yaml.safe_dump(WORKLOAD))
@@ -85,10 +81,7 @@ STEP = TrainingStep(
     compute_ms=Fraction(300),
     transfers=(
         Transfer(
-            kind="all-reduce",
-            mbit=Fraction(5000),
-            ready_ms=Fraction(300),
-            needed_ms=Fraction(300),
+            kind="all-reduce", mbit=Fraction(5000), ready_ms=Fraction(300), needed_ms=Fraction(300)
         ),
     ),
 )
