@@ -93,11 +93,7 @@ class ClaimFile:
 
 
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
-    """Return the claim of a job that stands in a file; without a job all have to be of one.
-
-    All tasks of a job burst at the same time. Where their cushions differ the smallest one counts,
-    unless the task is known.
-    """
+    """Return the claim of a job in a file; of an unknown task, that with the smallest cushion."""
     claimed = list(_claims(content))
     if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with kubectl get -o json")
