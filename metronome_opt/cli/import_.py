@@ -126,7 +126,6 @@ def _megabits(option: str, text: str, links: int = 1) -> int:
     megabits = 1000 * parse_positive(option, text)
     fastest = links * FASTEST
     if not 1 <= megabits <= fastest:
-        raise InputError(
-            f"{option}: must be from 0.001 to {fastest // 1000}, in Gbit/s, got {quote(text)}"
-        )
+        must = f"must be from 0.001 to {fastest // 1000}, in Gbit/s"
+        raise InputError(f"{option}: {must}, got {quote(text)}")
     return int(megabits)

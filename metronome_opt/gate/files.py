@@ -108,9 +108,8 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     first = claims[0][1]
     for place, claim in claims:
         if claim._replace(cushion_ns=first.cushion_ns, job=first.job) != first:
-            raise ClaimError(
-                f"{_at(place)}not the windows of the first claim of its job; export all again"
-            )
+            fault = "not the windows of the first claim of its job; export all again"
+            raise ClaimError(f"{_at(place)}{fault}")
     return first._replace(cushion_ns=min(claim.cushion_ns for _, claim in claims))
 
 

@@ -95,10 +95,7 @@ def export_claims(
         holds files of others.
     """
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-        raise VerificationError(
-            f"schedule: status: {schedule.status}, so there is nothing to claim; "
-            "solve the instance first"
-        )
+        raise VerificationError(f"schedule: status: {schedule.status}; solve the instance first")
     faults = verify_schedule(instance, schedule)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""

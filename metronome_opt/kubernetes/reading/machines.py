@@ -90,10 +90,8 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
             machines[name] = Machine(source, has.get(name), links[name], zone, region, above)
     without = sorted(set(nodes) - set(machines))
     if without:
-        notes.append(
-            f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped, without an "
-            "STBandwidthCapacity; --nic-gbps gives them an interface"
-        )
+        dropped = f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped"
+        notes.append(f"{dropped}, without an STBandwidthCapacity; --nic-gbps gives an interface")
     return machines
 
 
@@ -157,16 +155,11 @@ def cluster_document(
     tree = make_tree(_ways(machines), options.tier_mbps, stated)
     if tree.unlimited and any(machine.switches for machine in machines.values()):
         tiers = " and ".join(map(str, sorted(tree.unlimited)))
-        notes.append(
-            f"uplinks of tier {tiers} limit nothing, since their capacity is not stated; "
-            "--tier-gbps states it, from the lowest tier up"
-        )
+        notes.append(f"uplinks of tier {tiers} limit nothing; --tier-gbps states their capacity")
     below_none = [name for name in machines if name not in tree.rack_of]
     if tree.racks and below_none:
-        notes.append(
-            f"{pluralise(len(below_none), 'node')} ({first_few(below_none)}) below no switch: "
-            "only their interfaces limit their traffic"
-        )
+        few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
+        notes.append(f"{few} below no switch: only their interfaces limit their traffic")
     links = dict(link for machine in machines.values() for link in machine.links["Node"])
     for uplink in tree.uplinks:
         if uplink in links:
@@ -179,10 +172,8 @@ def cluster_document(
         if ups or downs:
             rack = racks.get(tree.rack_of.get(name, ""), {})
             if rack.setdefault("uplinks", [*ups]) != [*ups] or not rack.get("name"):
-                raise InputError(
-                    f"node {quote(name)}: its links of scope Uplink are not the uplinks of a rack; "
-                    "label its zone, and let all nodes there name equal links"
-                )
+                fault = "its links of scope Uplink are not those of its zone; state equal ones"
+                raise InputError(f"node {quote(name)}: {fault}")
             rack |= {"downlinks": [*downs]} if downs else {}
             links |= {**ups, **downs}
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}

@@ -31,10 +31,8 @@ class Wiring:
         for name in names:
             other = known.setdefault(name, above)
             if other != above:
-                raise InputError(
-                    f"{where}: {kind} {quote(name)} is below {quote(other)} and below "
-                    f"{quote(above)}; a tree has one way up, remove one of them"
-                )
+                both = f"{quote(other)} and below {quote(above)}"
+                raise InputError(f"{where}: {kind} {quote(name)} is below {both}; remove one")
         if len(known) > MAX_NODES:
             raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
@@ -53,9 +51,7 @@ class Wiring:
                 names = ", ".join(quote(name) for name in way[way.index(way[-1]) :])
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
             if len(way) > MAX_TIERS:
-                raise InputError(
-                    f"switch {quote(switch)} has more than {MAX_TIERS - 1} above it; remove tiers"
-                )
+                raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}")
         return tuple(way)
 
 
@@ -112,10 +108,8 @@ def _own_uplinks(
         for tier, uplink in enumerate(uplinks):
             other = own.setdefault(ways[node][tier:], uplink)
             if other != uplink:
-                raise InputError(
-                    f"switch {quote(ways[node][tier])}: its nodes name the uplinks "
-                    f"{quote(other[0])} and {quote(uplink[0])}; a switch has one"
-                )
+                both, switch = f"{quote(other[0])} and {quote(uplink[0])}", ways[node][tier]
+                raise InputError(f"switch {quote(switch)}: uplinks {both}; a switch has one")
     return own
 
 

@@ -161,4 +161,4 @@ def test_nodes_that_contradict_each_other() -> None:
 def test_a_job_on_a_node_that_was_not_read_is_refused() -> None:
     running = [pod("train-0-aaaaa", "n0"), pod("train-1-bbbbb", "n7")]
     line = fault(*machines(), job(), *running)
-    assert "pod train-1-bbbbb runs on node 'n7', of which neither" in line
+    assert "pod train-1-bbbbb runs on node 'n7', which was not read; read its" in line

@@ -154,7 +154,7 @@ def test_usual_patterns_are_matched(pattern: str) -> None:
         ([member(regexMatch={"pattern": "n("})], "spec.members[0].selector.regexMatch.pattern: mu"),
         ([member()], "spec.members[0].selector: must have exactMatch, regexMatch or labelMatch"),
         ([member("Pod")], "spec.members[0].type: must be Node or HyperNode, got 'Pod'"),
-        ([exact("n0"), exact("n1")], "spec.members[1]: node 'n1' is below 'a' and below 's0'; a "),
+        ([exact("n0"), exact("n1")], "spec.members[1]: node 'n1' is below 'a' and below 's0'; r"),
         (
             [member(labelMatch={"matchExpressions": [{"key": "x", "operator": "Is"}]})],
             "spec.members[0].selector.labelMatch.matchExpressions[0].operator: must be one of In,",
@@ -186,9 +186,7 @@ def test_uplinks_carry_what_is_stated_by_tier() -> None:
     # Nothing is above `c`.
     assert links == {**both, "s0-uplink": 2000, "s1-uplink": 2000}
     (note,) = read(*objects, tier_mbps=(500,)).notes
-    assert note.startswith(
-        "uplinks of tier 1 limit nothing, since their capacity is not stated; --t"
-    )
+    assert note == "uplinks of tier 1 limit nothing; --tier-gbps states their capacity"
 
 
 def test_three_tiers_that_were_exported_come_back() -> None:
