@@ -78,10 +78,8 @@ def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
     if len(counts) > 1:
         entered = f"ranks entered {min(counts)} to {max(counts)} collectives"
         raise InputError(f"{entered}; give ranks that enter the same ones, or one rank")
-    stack = np.array(
-        [sorted(trace.collectives, key=lambda entered: entered[:2]) for trace in traces],
-        dtype=np.float64,
-    )
+    ranks = [sorted(trace.collectives, key=lambda entered: entered[:2]) for trace in traces]
+    stack = np.array(ranks, dtype=np.float64)
     zero = stack[:, :, 0].min()
     stack[:, :, 1] += stack[:, :, 0]
     stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000

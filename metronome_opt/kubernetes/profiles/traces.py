@@ -202,8 +202,13 @@ class _Reader:
         for calls in self._calls.values():
             calls.sort()
         for correlation, kernel in self._kernels:
-            size = kernel[2:] if kernel.message_bytes is not None else self._called(correlation)
-            self._rank().collectives.append(Collective(*kernel[:2], *size))
+            # Without a size of its own, that of the innermost call around its launch.
+            thread, at = self._launches.get(correlation, ("", 0.0))
+            calls = self._calls.get(thread, [])
+            index = bisect(calls, at, key=lambda call: call[0]) - 1
+            if kernel.message_bytes is None and index >= 0 and at <= calls[index][1]:
+                kernel = Collective(kernel.start_us, kernel.length_us, *calls[index][2])
+            self._rank().collectives.append(kernel)
         for key, ends in self._untimed.items():
             following, collectives = math.inf, self._ranks[key].collectives
             for index, end in reversed(ends):
@@ -241,14 +246,6 @@ class _Reader:
             called = _size(args, name, self._world) or _shaped(args, name, self._world)
             if called is not None:
                 self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
-
-    def _called(self, correlation: str) -> _Size | tuple[()]:
-        """Return the size that the innermost call around the launch of a kernel states."""
-        thread, at = self._launches.get(correlation, ("", 0.0))
-        calls = self._calls.get(thread, [])
-        index = bisect(calls, at, key=lambda call: call[0]) - 1
-        inside = index >= 0 and at <= calls[index][1]
-        return calls[index][2] if inside else ()
 
     def _node(self, node: Mapping[str, Any]) -> None:
         """Take a node of Chakra; PyTorch's own nodes have no times until a trace is linked.

@@ -152,25 +152,24 @@ def cluster_document(
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.links["Shared"] for name, machine in machines.items()}
-    tree = make_tree(_ways(machines), options.tier_mbps, stated)
-    if tree.unlimited and any(machine.switches for machine in machines.values()):
-        tiers = " and ".join(map(str, sorted(tree.unlimited)))
+    rack_of, racks, uplinks, unlimited = make_tree(_ways(machines), options.tier_mbps, stated)
+    if unlimited and any(machine.switches for machine in machines.values()):
+        tiers = " and ".join(map(str, sorted(unlimited)))
         notes.append(f"uplinks of tier {tiers} limit nothing; --tier-gbps states their capacity")
-    below_none = [name for name in machines if name not in tree.rack_of]
-    if tree.racks and below_none:
+    below_none = [name for name in machines if name not in rack_of]
+    if racks and below_none:
         few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
         notes.append(f"{few} below no switch: only their interfaces limit their traffic")
     links = dict(link for machine in machines.values() for link in machine.links["Node"])
-    for uplink in tree.uplinks:
+    for uplink in uplinks:
         if uplink in links:
             raise InputError(DOUBLE.format(quote(uplink)))
-    links |= tree.uplinks
-    racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
+    links |= uplinks
     nodes, background = [], dict[str, str]()
     for name, machine in machines.items():
         ups, downs = (dict(machine.links[scope]) for scope in ("Uplink", "Downlink"))
         if ups or downs:
-            rack = racks.get(tree.rack_of.get(name, ""), {})
+            rack = racks.get(rack_of.get(name, ""), {})
             if rack.setdefault("uplinks", [*ups]) != [*ups] or not rack.get("name"):
                 fault = "its links of scope Uplink are not those of its zone; state equal ones"
                 raise InputError(f"node {quote(name)}: {fault}")
@@ -179,7 +178,7 @@ def cluster_document(
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
         own = [*dict(machine.links["Node"])]
         interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
-        position = {"rack": tree.rack_of.get(name), "region": machine.region}
+        position = {"rack": rack_of.get(name), "region": machine.region}
         known = {key: value for key, value in position.items() if value}
         nodes.append({"name": name, "has": amounts, **interfaces, **known})
         if (others := machine.source.annotations.get(_BACKGROUND)) is not None:

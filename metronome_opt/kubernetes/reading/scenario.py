@@ -47,9 +47,8 @@ class ImportedCluster:
     @property
     def summary(self) -> str:
         """A line on its size."""
-        kinds = (("nodes", "node"), ("racks", "rack"), ("links", "link"))
-        counts = [pluralise(len(self.document.get(field, ())), name) for field, name in kinds]
-        return f"a cluster without jobs: {', '.join(counts)}"
+        sizes = {kind: len(self.document.get(f"{kind}s", ())) for kind in ("node", "rack", "link")}
+        return f"a cluster without jobs: {_counted(sizes)}"
 
     def text(self, suffix: str = ".yaml") -> str:
         """Return a file: JSON, or YAML with the notes as comments before it."""
@@ -68,12 +67,14 @@ class Imported(ImportedCluster):
     @property
     def summary(self) -> str:
         """A line on its size."""
-        instance = self.problem.instance
-        sizes = {"node": self.document["cluster"]["nodes"]}
-        sizes |= {"link": instance.links, "job": instance.jobs}
+        nodes, instance = self.document["cluster"]["nodes"], self.problem.instance
+        sizes = {"node": len(nodes), "link": len(instance.links), "job": len(instance.jobs)}
         running = sum("nodes" in job for job in self.document["jobs"])
-        counts = ", ".join(pluralise(len(items), name) for name, items in sizes.items())
-        return f"{counts}, {running} of them running"
+        return f"{_counted(sizes)}, {running} of them running"
+
+
+def _counted(sizes: Mapping[str, int]) -> str:
+    return ", ".join(pluralise(count, name) for name, count in sizes.items())
 
 
 def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
