@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule
+from tests.kubernetes.reading.manifests import imported
+from tests.scenario.test_tiers import TRAFFIC as WORKS
+from tests.scenario.test_tiers import three_tiers
 from tests.tiers import examples
 
 SLOT_MS = 5
@@ -104,3 +108,15 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     }
     assert again["appgroups.yaml"] == manifests["appgroups.yaml"]
     assert again["capacities.yaml"] == manifests["capacities.yaml"]
+
+
+def test_three_tiers_that_were_exported_come_back() -> None:
+    document = three_tiers()
+    nodes = ["a", "c", "e"]
+    stated = {"name": "j", "traffic": WORKS, "workers": 3, "nodes": nodes}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
+    problem = build_scenario(Scenario.from_dict({**head, "cluster": document, "jobs": [stated]}))
+    manifests = build_manifests(problem.instance, schedule("s", {"j": 0}), problem.deployment)
+    back = imported(*chain(*manifests.values()), slot_ms=10).problem
+    assert dict(back.instance.jobs[0].links) == dict(problem.instance.jobs[0].links)
+    assert len(problem.instance.jobs[0].links) == 8  # three interfaces, three leaves, two pods
