@@ -29,13 +29,7 @@ def claims(
     if problem is None:
         raise VerificationError(f"schedule: {violations[0]}; claims are for true schedules only")
     with live_line(f"writing {output}", str):
-        export_claims(
-            problem.instance,
-            stated,
-            problem.deployment,
-            output,
-            namespace=namespace,
-        )
+        export_claims(problem.instance, stated, problem.deployment, output, namespace=namespace)
     options.wrote(output)
     note_missing_nodes(problem)
     return 0

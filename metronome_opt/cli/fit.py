@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult
@@ -121,19 +119,14 @@ def _print(instance: Instance, result: FeasibilityResult, *, drop: bool) -> None
         unknown = "not known: time limit, or heuristic solver"
         typer.echo("infeasible (proved)" if result.bound is None else unknown)
     else:
-        terminal().print(_table(instance, result.offsets))
+        rows = []
+        for job in instance.jobs:
+            offset = result.offsets.get(job.name)
+            text = "ungated" if offset is None else f"{offset * instance.slot_ms:,}"
+            rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", text))
+        terminal().print(plain_table(("job", "weight", "period\n(ms)", "offset\n(ms)"), rows))
         proof = "proved" if result.proved else f"at least {result.bound}"
         count = f"{len(result.offsets)} of {len(instance.jobs)} jobs gated"
         typer.echo(f"{count}; weight dropped: {result.cost} ({proof})" if drop else count)
     for refutation in result.refutations[:_MAX_REFUTATIONS]:
         typer.echo(f"conflict, periods in slots: {refutation}")
-
-
-def _table(instance: Instance, offsets: Mapping[str, int]) -> Table:
-    """Return one row per job: its period and its offset, if it is gated."""
-    rows = []
-    for job in instance.jobs:
-        offset = offsets.get(job.name)
-        text = "ungated" if offset is None else f"{offset * instance.slot_ms:,}"
-        rows.append((job.name, str(job.weight), f"{job.period * instance.slot_ms:,}", text))
-    return plain_table(("job", "weight", "period\n(ms)", "offset\n(ms)"), rows)

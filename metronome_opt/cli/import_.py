@@ -28,17 +28,11 @@ def import_(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Write the scenario here, YAML or JSON; without jobs a cluster. The name becomes "
-            "its own.",
-        ),
+        typer.Option("--output", "-o", help="File of the scenario, or of a cluster without jobs."),
     ] = None,
     slot_ms: Annotated[int, typer.Option(min=1, help="Length of a slot.")] = 5,
     nic_gbps: Annotated[
-        str | None,
-        typer.Option(help="The interface of nodes that have no STBandwidthCapacity."),
+        str | None, typer.Option(help="The interface of nodes that have no STBandwidthCapacity.")
     ] = None,
     tier_gbps: Annotated[
         list[str] | None,
@@ -50,19 +44,10 @@ def import_(
     ] = None,
     gpus: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=1024,
-            help="GPUs of each node, where none states its own.",
-            show_default="8 in a fabric",
-        ),
+        typer.Option(min=1, max=1024, help="GPUs of nodes, if none states any; 8 in a fabric."),
     ] = None,
     link_gbps: Annotated[
-        str | None,
-        typer.Option(
-            help="What a GPU sends to the others of its node.",
-            show_default="what is known of the GPU",
-        ),
+        str | None, typer.Option(help="What a GPU sends to others of its node, if not as known.")
     ] = None,
     as_json: options.Json = False,
 ) -> int:
@@ -126,7 +111,6 @@ def _megabits(option: str, text: str, links: int = 1) -> int:
     megabits = 1000 * parse_positive(option, text)
     fastest = links * FASTEST
     if not 1 <= megabits <= fastest:
-        raise InputError(
-            f"{option}: must be from 0.001 to {fastest // 1000}, in Gbit/s, got {quote(text)}"
-        )
+        must = f"must be from 0.001 to {fastest // 1000}, in Gbit/s"
+        raise InputError(f"{option}: {must}, got {quote(text)}")
     return int(megabits)

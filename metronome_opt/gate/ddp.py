@@ -25,16 +25,9 @@ if TYPE_CHECKING:
 
 
 def register(model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,)) -> None:
-    """Let all gradients of a model go through a gate.
+    """Let all gradients of a DistributedDataParallel without a hook go through a gate.
 
-    Parameters
-    ----------
-    model
-        A DistributedDataParallel that has no communication hook yet.
-    gate
-        Its claim has as many bursts in an iteration as there are first buckets.
-    first_buckets
-        The buckets with which bursts begin, by index; the first one of all is 0.
+    Bursts begin with the first buckets, by index from 0: as many in an iteration as the claim has.
     """
     paced = _Paced(gate, frozenset(first_buckets))
     # DDP wants annotations that are these very types, or none.

@@ -93,11 +93,7 @@ class ClaimFile:
 
 
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
-    """Return the claim of a job that stands in a file; without a job all have to be of one.
-
-    All tasks of a job burst at the same time. Where their cushions differ the smallest one counts,
-    unless the task is known.
-    """
+    """Return the claim of a job in a file; of an unknown task, that with the smallest cushion."""
     claimed = list(_claims(content))
     if not claimed:
         raise ClaimError(f"holds no {_KIND}; write one with kubectl get -o json")
@@ -112,9 +108,8 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
     first = claims[0][1]
     for place, claim in claims:
         if claim._replace(cushion_ns=first.cushion_ns, job=first.job) != first:
-            raise ClaimError(
-                f"{_at(place)}not the windows of the first claim of its job; export all again"
-            )
+            fault = "not the windows of the first claim of its job; export all again"
+            raise ClaimError(f"{_at(place)}{fault}")
     return first._replace(cushion_ns=min(claim.cushion_ns for _, claim in claims))
 
 

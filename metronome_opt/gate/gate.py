@@ -224,10 +224,12 @@ class Gate:
         """Wait for the window of a burst; one that is a part of another waits for that one's."""
         with self._lock:
             current = self._current
-            if current is not None and self._is_forgotten(current):
-                self.warn("a burst was begun and never ended; the next one begins again")
-                self._open.clear()
-                current = None
+            if current is not None and current.began >= 0:
+                period = 0 if self._claim is None else self._claim.period_ns
+                if self._steady() - current.began > max(_FORGOTTEN_NS, 2 * period):
+                    self.warn("a burst was begun and never ended; the next one begins again")
+                    self._open.clear()
+                    current = None
             self._open.append(burst)
             if current is None:
                 current = self._current = burst
@@ -304,12 +306,6 @@ class Gate:
             self.counters.add(burst)
         if self._record is not None:
             self._record.write(ended)
-
-    def _is_forgotten(self, current: Burst) -> bool:
-        """Return True if a burst has been open for longer than any should."""
-        period = 0 if self._claim is None else self._claim.period_ns
-        limit = max(_FORGOTTEN_NS, 2 * period)
-        return current.began >= 0 and self._steady() - current.began > limit
 
     # ----------------------------------------------------------------- deciding
 

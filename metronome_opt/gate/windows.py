@@ -81,8 +81,7 @@ class WindowTracker:
     def take(self, ready: int) -> tuple[int, int | None]:
         """Return when a burst begins that is ready now, and the window that it takes, if any.
 
-        The first burst takes the first window that it is not late for. No burst waits for longer
-        than a period.
+        The first burst takes the first window that it is not late for.
         """
         period, starts = self.claim.period_ns, self.claim.starts_ns
         origin, phase = self._origin, self.phase
@@ -114,9 +113,8 @@ class WindowTracker:
     def set_claim(self, claim: Claim, moved_ns: int = 0) -> None:
         """Go over to another claim between two iterations, step by step.
 
-        The windows move later until they are those of the claim, by at most `STALL` of a period in
-        each iteration, or earlier by no more than the cushion, for which no burst waits. The clock
-        was set forward by `moved_ns` since the last burst.
+        Windows move later until they are those of the claim, by at most `STALL` of a period in each
+        iteration, or earlier by no more than the cushion. The clock was set forward by `moved_ns`.
         """
         window = self.window
         self.claim = claim

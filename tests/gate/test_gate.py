@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.gate import Burst, Claim, Gate
+from metronome_opt.gate import Claim, Gate
 from tests.gate.clock import MS, Clock, began_ms, claim, run, said, total
 
 
@@ -79,7 +79,8 @@ def test_burst_of_another_thread_joins_open_one() -> None:
 
     def loop() -> None:
         for _ in range(5):
-            with gate.burst(1):
+            with gate.burst(1) as burst:
+                assert burst.window_at is None or burst.began_at >= burst.window_at
                 time.sleep(0.002)
 
     threads = [threading.Thread(target=loop) for _ in range(3)]
@@ -102,16 +103,6 @@ def test_burst_is_entered_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [total(gate, name) for name in ("bursts", "sent_bytes")] == [1, 7]
     (line,) = said(caplog)
     assert line.startswith("a burst is entered a second time; take another one")
-
-
-def test_real_sleep_ends_at_the_window() -> None:
-    gate = Gate(claim(0, 50))
-    for _ in range(5):
-        with gate.burst() as burst:
-            assert isinstance(burst, Burst)
-            assert burst.window_at is not None
-            assert burst.window_at % (50 * MS) == 0
-            assert burst.began_at >= burst.window_at
 
 
 # ------------------------------------------------------------------ which burst it is

@@ -74,7 +74,8 @@ def test_delay_per_iteration_is_a_share_of_the_period(
         assert burst.began - last.began <= 100 * MS * (1 + STALL)
         last = burst
     assert (last.began_at - after * MS) % (100 * MS) == 0
-    clock.set_by += jump * MS  # one burst goes at once; after it no burst is later than in steps
+    # Of a clock that was set one burst goes at once; after it no burst is later than in steps.
+    clock.set_by += jump * MS
     for number, burst in enumerate(run(clock, gate, 5, *[busy - 5] * 8), start=1):
         assert burst.began - last.began <= 100 * MS * (1 + STALL) * number
     if busy >= 50:

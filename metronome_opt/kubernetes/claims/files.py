@@ -88,10 +88,8 @@ def check_folder(directory: str | Path) -> set[str]:
         reason = error.strerror or type(error).__name__
         raise InputError(f"{folder}: cannot be written ({reason})") from None
     if foreign:
-        raise InputError(
-            f"{folder}: holds {quote(foreign[0].name)}, which no export wrote; "
-            "move it away or name another folder"
-        )
+        name = quote(foreign[0].name)
+        raise InputError(f"{folder}: holds {name}, which no export wrote; name another folder")
     return {entry.name for entry in entries}
 
 

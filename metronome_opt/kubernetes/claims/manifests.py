@@ -95,10 +95,7 @@ def export_claims(
         holds files of others.
     """
     if schedule.status in (Status.INFEASIBLE, Status.UNKNOWN):
-        raise VerificationError(
-            f"schedule: status: {schedule.status}, so there is nothing to claim; "
-            "solve the instance first"
-        )
+        raise VerificationError(f"schedule: status: {schedule.status}; solve the instance first")
     faults = verify_schedule(instance, schedule)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -130,20 +127,16 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             {"name": link, "capacity": capacities[link], "scope": scopes_here.get(link, "Shared")}
             for link in cluster.links_of(node)
         ]
-        objects.append(
-            naming.manifest(
-                *_CAPACITY,
-                name,
-                {"links": links},
-                namespaced=False,
-                labels={REGION_KEY: region, ZONE_KEY: zone},
-                originals={
-                    "node": (node.name, name),
-                    "rack": (node.rack, zone),
-                    "region": (node.region, region),
-                },
-            )
+        made = naming.manifest(
+            *_CAPACITY,
+            name,
+            {"links": links},
+            namespaced=False,
+            labels={REGION_KEY: region, ZONE_KEY: zone},
+            originals={"node": (node.name, name), "rack": (node.rack, zone)}
+            | {"region": (node.region, region)},
         )
+        objects.append(made)
     return objects
 
 
@@ -262,13 +255,10 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
         ring = [name for _, name in sorted(tasks)]
         common = {"apiVersion": "v1", "namespace": naming.namespace_of(job)}
         pods = {name: {"kind": "Pod", "name": name, "selector": name, **common} for name in ring}
-        workloads: list[dict[str, Any]] = []
+        cost = deployment.max_network_cost.get(job, ANY_COST)
+        peak, workloads = quantity(instance.job(job).peak), []
         for name, following in sorted(zip(ring, [*ring[1:], ring[0]], strict=True)):
-            dependency = {
-                "workload": pods[following],
-                "minBandwidth": quantity(instance.job(job).peak),
-                "maxNetworkCost": deployment.max_network_cost.get(job, ANY_COST),
-            }
+            dependency = {"workload": pods[following], "minBandwidth": peak, "maxNetworkCost": cost}
             depends = {"dependencies": [dependency]} if len(ring) > 1 else {}
             workloads.append({"workload": pods[name], **depends})
         spec = {"numMembers": len(ring), "topologySortingAlgorithm": "KahnSort"}
@@ -308,8 +298,6 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
         items = [{"origin": origin, "costList": listed} for origin, listed in origins.items()]
         if items:
             topologies.append({"topologyKey": key, "originList": items})
-    spec = {
-        "configmapName": "netperf-metrics",
-        "weights": [{"name": "UserDefined", "topologyList": topologies}],
-    }
+    weights = [{"name": "UserDefined", "topologyList": topologies}]
+    spec = {"configmapName": "netperf-metrics", "weights": weights}
     return naming.manifest(*_NETWORK_TOPOLOGY, "nt-default", spec)

@@ -42,10 +42,8 @@ def _is_label(name: str) -> bool:
 def check_namespace(name: str) -> str:
     """Return `name` if a namespace may have it; else raise InputError."""
     if not _is_label(name):
-        raise InputError(
-            f"namespace: {quote(name)} is not a namespace; use lower-case letters, digits "
-            f"and dashes, at most {_LABEL_LENGTH}"
-        )
+        must = f"must be lower-case letters, digits and dashes, at most {_LABEL_LENGTH}"
+        raise InputError(f"namespace: {quote(name)}: {must}")
     return name
 
 

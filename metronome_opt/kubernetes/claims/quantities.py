@@ -28,9 +28,8 @@ def parse_quantity(value: object) -> Fraction:
         number, suffix, exponent = match.groups("")
         result = Fraction(number.rstrip(".") + exponent) * _SUFFIXES.get(suffix, 1)
     except ValueError:
-        raise InputError(
-            "must be a quantity that is not negative, such as 50G, 64Gi or 500m"
-        ) from None
+        must = "must be a quantity that is not negative, such as 50G, 64Gi or 500m"
+        raise InputError(must) from None
     if result > _MAX_QUANTITY:
         raise InputError(f"must be at most {_MAX_QUANTITY}, the largest quantity")
     return result
@@ -40,9 +39,8 @@ def parse_positive(where: str, text: str) -> Fraction:
     """Return a number above 0 and up to a million as it is typed, exactly; `where` it stands."""
     number = Fraction(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) else Fraction(0)
     if not 0 < number <= _MAX_NUMBER:
-        raise InputError(
-            f"{where}: must be a number above 0 and up to {_MAX_NUMBER}, got {quote(text)}"
-        )
+        must = f"must be a number above 0 and up to {_MAX_NUMBER}"
+        raise InputError(f"{where}: {must}, got {quote(text)}")
     return number
 
 
@@ -53,9 +51,7 @@ def quantity(mbit_per_s: int) -> str:
     Mbit/s is ``50G`` and ``12345`` is ``12345M``. A cluster stores such a quantity as it is.
     """
     if not 0 <= mbit_per_s * 10**6 <= _MAX_QUANTITY:
-        raise InputError(
-            f"bandwidth: {quote(mbit_per_s)} Mbit/s does not fit a Kubernetes quantity; "
-            f"it holds at most {_MAX_QUANTITY // 10**6} Mbit/s"
-        )
+        most = f"must be from 0 to {_MAX_QUANTITY // 10**6} Mbit/s, as a Kubernetes quantity"
+        raise InputError(f"bandwidth: {most}, got {quote(mbit_per_s)}")
     steps = max(step for step in range(5) if mbit_per_s % 1000**step == 0)
     return f"{mbit_per_s // 1000**steps}{'MGTPE'[steps]}" if mbit_per_s else "0"

@@ -76,14 +76,10 @@ def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
     """
     counts = {len(trace.collectives) for trace in traces}
     if len(counts) > 1:
-        raise InputError(
-            f"ranks entered {min(counts)} to {max(counts)} collectives; give ranks that take part "
-            "in the same ones of the same steps, or one rank"
-        )
-    stack = np.array(
-        [sorted(trace.collectives, key=lambda entered: entered[:2]) for trace in traces],
-        dtype=np.float64,
-    )
+        entered = f"ranks entered {min(counts)} to {max(counts)} collectives"
+        raise InputError(f"{entered}; give ranks that enter the same ones, or one rank")
+    ranks = [sorted(trace.collectives, key=lambda entered: entered[:2]) for trace in traces]
+    stack = np.array(ranks, dtype=np.float64)
     zero = stack[:, :, 0].min()
     stack[:, :, 1] += stack[:, :, 0]
     stack[:, :, :2] = (stack[:, :, :2] - zero) / 1000
@@ -132,10 +128,8 @@ def _repeated(table: Floats) -> Floats:
                 alike = lengths[abs(lengths - period) <= MAX_SPREAD * period]
                 if len(alike) >= MIN_CYCLES and alike.sum() >= _MIN_REGULAR * lengths.sum():
                     return borders
-    raise NoPeriodError(
-        f"not periodic: no pattern of {len(head):,} collectives fills {end:,.1f} ms; trace more "
-        "steps, and mark them, or have times recorded when collectives begin"
-    )
+    fault = f"no pattern of {len(head):,} collectives fills {end:,.1f} ms"
+    raise NoPeriodError(f"not periodic: {fault}; trace more steps, and mark them")
 
 
 def _followed(table: Floats, period: float) -> Floats:
@@ -189,10 +183,8 @@ def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
     counts = np.array([len(part) for part in parts])
     count = int(np.bincount(counts).argmax())
     if not count or (counts == count).sum() < max(2, MIN_WHOLE * len(parts)):
-        raise NoPeriodError(
-            f"not periodic: {len(parts)} steps of about {usual:,.1f} ms have {counts.min()} to "
-            f"{counts.max()} bursts"
-        )
+        steps = f"{len(parts)} steps of about {usual:,.1f} ms"
+        raise NoPeriodError(f"not periodic: {steps} have {counts.min()} to {counts.max()} bursts")
     cube = _joined(np.array([part for part in parts if len(part) == count]), usual)
     taken = np.maximum(_ROUNDED, cube[:, :, 1] - cube[:, :, 0])
     mean = taken.mean(axis=0)

@@ -144,15 +144,11 @@ def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
     except (ValueError, RecursionError):
         raise InputError("is not JSON") from None
     if before and (burst.job, burst.task) != (before.job, before.task):
-        raise InputError(
-            f"is of task {burst.task} of job {burst.job}, those before of task {before.task} of "
-            f"job {before.job}; give one task in each file"
-        )
+        own, other = (f"task {of.task} of job {of.job}" for of in (burst, before))
+        raise InputError(f"is of {own}, those before of {other}; give one task in each file")
     if before and burst.at < before.at + before.burst_ms / 1000:
-        raise InputError(
-            f"at: {burst.at!r}: before the end of the burst before; the clock was set, or two "
-            "programs wrote here"
-        )
+        reason = "the clock was set, or two programs wrote here"
+        raise InputError(f"at: {burst.at!r}: before the end of the burst before; {reason}")
     return burst
 
 
@@ -163,10 +159,8 @@ def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
     """
     silent = next((burst for burst in bursts if burst.sent_bytes is None), None)
     if silent is not None:
-        raise InputError(
-            f"sent_bytes: null at {silent.at!r}: the bytes of the burst are not known; enter "
-            "gate.burst(sent_bytes=...), or set sent_bytes of the burst before it ends"
-        )
+        remedy = "enter gate.burst(sent_bytes=...), or set sent_bytes before it ends"
+        raise InputError(f"sent_bytes: null at {silent.at!r}: not known; {remedy}")
     rows = _iterations(bursts)
     if len(rows) < MIN_CYCLES:
         return Profile(reason=f"too short: {len(rows)} whole iterations, not {MIN_CYCLES}")

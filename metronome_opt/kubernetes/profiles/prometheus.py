@@ -72,21 +72,17 @@ class Prometheus:
                 for piece in response.iter_bytes():
                     body += piece
                     if len(body) > _MAX_BYTES:
-                        raise self._refusal(
-                            f"the answer is larger than {_MAX_BYTES} bytes; ask another server"
-                        )
+                        raise self._refusal(f"the answer is larger than {_MAX_BYTES} bytes")
                     if time.monotonic() > end_s:  # the limits of the client are on each read
                         raise httpx2.ReadTimeout("")
                 return response, bytes(body)
         except httpx2.TimeoutException:
-            raise self._refusal(
-                f"no whole answer within {self._timeout_s:g} s; is it overloaded?"
-            ) from None
+            fault = f"no whole answer within {self._timeout_s:g} s; is it overloaded?"
+            raise self._refusal(fault) from None
         except httpx2.HTTPError as error:
             said = _short(str(error)) or type(error).__name__
-            raise self._refusal(
-                f"cannot be reached ({said}); is it up, is the address right?"
-            ) from None
+            fault = f"cannot be reached ({said}); is it up, is the address right?"
+            raise self._refusal(fault) from None
 
     def _refusal(self, fault: str) -> PrometheusError:
         return PrometheusError(f"{self._where}: {fault}")
@@ -132,10 +128,8 @@ def _address(url: str) -> httpx2.URL:
     except (httpx2.InvalidURL, ValueError, TypeError):
         raise InputError("the address of Prometheus is no URL; give http://HOST:PORT") from None
     if not usable or parsed.query or parsed.fragment:
-        raise InputError(
-            f"{quote(_without_credentials(parsed))}: not the address of a server; give "
-            "http://HOST:PORT"
-        )
+        shown = quote(_without_credentials(parsed))
+        raise InputError(f"{shown}: not the address of a server; give http://HOST:PORT")
     return parsed.copy_with(path=parsed.path.rstrip("/") + "/")
 
 

@@ -54,10 +54,8 @@ def read_samples(path: str | Path) -> Floats:
         except ValueError:
             time_s, rate = math.nan, math.nan
         if not before < time_s < math.inf or not (math.isnan(rate) or 0 <= rate < math.inf):
-            raise InputError(
-                f"{path}: line {number}: {quote(','.join(row))}: must be a time in seconds, after "
-                "the one before, and a number that is not negative, with a comma between them"
-            )
+            must = "must be a later time in seconds, a comma, and a number that is not negative"
+            raise InputError(f"{path}: line {number}: {quote(','.join(row))}: {must}")
         rows.append((time_s, rate))
         before = time_s
     return np.array(rows, dtype=np.float64).reshape(-1, 2).T
@@ -83,10 +81,8 @@ def _even(times_s: Floats, rates: Floats) -> tuple[float, Floats]:
     """Return the median time between samples in ms, and mean rates of cells of this length."""
     known = np.isfinite(rates)
     if known.sum() < max(_MIN_SAMPLES, 0.8 * len(rates)):
-        raise NoPeriodError(
-            f"too short: {known.sum()} of {len(rates)} samples are known; {_MIN_SAMPLES} and four "
-            "of five have to be"
-        )
+        must = f"{_MIN_SAMPLES} and four of five have to be"
+        raise NoPeriodError(f"too short: {known.sum()} of {len(rates)} samples are known; {must}")
     step_s = float(np.median(np.diff(times_s)))
     times_s, rates = times_s[known], rates[known]
     if np.ptp(rates) <= STEADY * rates.mean():
@@ -107,10 +103,8 @@ def first_lag(rates: Floats) -> int:
         raise NoPeriodError(f"not periodic: nothing repeats within {lags} samples")
     lag = int(peaks[correlation[peaks] >= _AS_HIGH * correlation[peaks].max()][0])
     if lag < _MIN_SAMPLES_A_PERIOD:
-        raise NoPeriodError(
-            f"too coarse: something repeats about every {lag} samples, not "
-            f"{_MIN_SAMPLES_A_PERIOD}; sample more often"
-        )
+        often = f"about every {lag} samples, not {_MIN_SAMPLES_A_PERIOD}; sample more often"
+        raise NoPeriodError(f"too coarse: something repeats {often}")
     return lag
 
 
@@ -157,7 +151,6 @@ def _cycles(bursts: Sequence[_Burst], lag: int) -> list[list[float]]:
         else:  # a burst is missing, or one too many
             at += 1 + int(np.argmin(abs(starts[at + 1 :] - starts[at] - lag)))
     if len(rows) < max(MIN_CYCLES, MIN_WHOLE * cycles):
-        raise NoPeriodError(
-            f"not periodic: {len(rows)} of {cycles} cycles of about {lag} samples are alike"
-        )
+        few = f"{len(rows)} of {cycles} cycles of about {lag} samples are alike"
+        raise NoPeriodError(f"not periodic: {few}")
     return rows

@@ -123,9 +123,7 @@ def _unpacked(stream: Any, packed: bool) -> bytearray:
         while chunk := source.read(_CHUNK):
             raw += chunk
             if len(raw) > MAX_BYTES:
-                raise InputError(
-                    f"more than {MAX_BYTES:,} bytes, the maximum, once unpacked; trace fewer steps"
-                )
+                raise InputError(f"unpacks to more than {MAX_BYTES:,} bytes; trace fewer steps")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"cut off or damaged gzip after {len(raw):,} bytes ({error})") from None
     return raw
@@ -134,10 +132,8 @@ def _unpacked(stream: Any, packed: bool) -> bytearray:
 def _read(raw: bytearray) -> list[Trace]:
     """Return the traces in an unpacked file."""
     if bytes(raw[:_HEAD]).lstrip(_BLANK)[:1] not in {b"{", b"["}:
-        raise InputError(
-            f"begins with {quote(raw[:20].decode('latin-1'))}: not JSON; "
-            "give a trace of Kineto, Chakra or an Inspector"
-        )
+        known, begin = "Kineto, Chakra or an Inspector", quote(raw[:20].decode("latin-1"))
+        raise InputError(f"begins with {begin}: not JSON; give a trace of {known}")
     text = raw.decode("latin-1")
     raw.clear()
     world = _WORLD.search(text)
@@ -188,8 +184,7 @@ class _Reader:
         self._kernels: list[tuple[str, Collective]] = []  # with the correlation to their launch
         self._launches: dict[str, tuple[str, float]] = {}  # thread and time
         self._calls: dict[str, list[tuple[float, float, _Size]]] = {}
-        self._plain: list[float] = []  # messages of nodes without times
-        self._plain_steps = 0
+        self._plain = 0  # collectives without times
 
     def take(self, value: Any) -> None:
         """Take an event of Kineto, a node of Chakra or a line of an Inspector."""
@@ -207,8 +202,13 @@ class _Reader:
         for calls in self._calls.values():
             calls.sort()
         for correlation, kernel in self._kernels:
-            size = kernel[2:] if kernel.message_bytes is not None else self._called(correlation)
-            self._rank().collectives.append(Collective(*kernel[:2], *size))
+            # Without a size of its own, that of the innermost call around its launch.
+            thread, at = self._launches.get(correlation, ("", 0.0))
+            calls = self._calls.get(thread, [])
+            index = bisect(calls, at, key=lambda call: call[0]) - 1
+            if kernel.message_bytes is None and index >= 0 and at <= calls[index][1]:
+                kernel = Collective(kernel.start_us, kernel.length_us, *calls[index][2])
+            self._rank().collectives.append(kernel)
         for key, ends in self._untimed.items():
             following, collectives = math.inf, self._ranks[key].collectives
             for index, end in reversed(ends):
@@ -216,15 +216,10 @@ class _Reader:
                 collectives[index] = collectives[index]._replace(start_us=following)
         ranks = [trace for trace in self._ranks.values() if trace.collectives]
         if self._plain and not ranks:
-            raise InputError(
-                f"collectives without times: {len(self._plain)} in {self._plain_steps} steps, "
-                f"{sum(self._plain) / 1e6 / max(1, self._plain_steps):,.1f} MB a step; give the "
-                "Kineto trace of the same run, or link the two"
-            )
+            remedy = "give the Kineto trace of the same run, or link the two"
+            raise InputError(f"{self._plain} collectives without times; {remedy}")
         if not ranks:
-            raise InputError(
-                "holds no collectives, such as kernels called nccl; trace several ranks, with CUDA"
-            )
+            raise InputError("holds no collectives, such as NCCL's kernels; trace several ranks")
         return ranks
 
     def _rank(self, key: str = "") -> Trace:
@@ -252,14 +247,6 @@ class _Reader:
             if called is not None:
                 self._calls.setdefault(str(event.get("tid")), []).append((*_span(event), called))
 
-    def _called(self, correlation: str) -> _Size | tuple[()]:
-        """Return the size that the innermost call around the launch of a kernel states."""
-        thread, at = self._launches.get(correlation, ("", 0.0))
-        calls = self._calls.get(thread, [])
-        index = bisect(calls, at, key=lambda call: call[0]) - 1
-        inside = index >= 0 and at <= calls[index][1]
-        return calls[index][2] if inside else ()
-
     def _node(self, node: Mapping[str, Any]) -> None:
         """Take a node of Chakra; PyTorch's own nodes have no times until a trace is linked.
 
@@ -270,7 +257,6 @@ class _Reader:
         pairs = _mappings(node.get("attrs"))
         attributes = {str(pair.get("name")): pair.get("value") for pair in pairs}
         if name.startswith("ProfilerStep"):
-            self._plain_steps += 1
             if node.get("ts"):
                 self._rank().steps.append(_span(node))
         elif name == "record_param_comms" if kind is None else kind in _SENDING:
@@ -279,7 +265,7 @@ class _Reader:
                 start, end = _span(node)
                 self._rank().collectives.append(Collective(start, end - start, *(size or ())))
             elif size is not None:
-                self._plain.append(size[0])
+                self._plain += 1
 
     def _line(self, line: Mapping[str, Any]) -> None:
         """Take a line of an Inspector; a line without a header belongs to the last header."""

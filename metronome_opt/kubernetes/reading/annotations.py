@@ -125,9 +125,7 @@ def read_pattern(traffic: Field) -> dict[str, Any]:
     for phase in (traffic / "phases").items():
         rate = (phase / "rate").quantity()
         if not 1 <= rate / 10**6 <= FASTEST:
-            (phase / "rate").fail(
-                f"no node sends {float(rate):,g} bit/s; write the unit, 25G for 25 Gbit/s"
-            )
+            (phase / "rate").fail(f"no node sends {float(rate):,g} bit/s; write a unit, as 25G")
         burst = {
             "start_ms": _milliseconds(phase / "startMicroseconds", 0),
             "length_ms": _milliseconds(phase / "lengthMicroseconds", 1),

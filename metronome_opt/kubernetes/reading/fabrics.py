@@ -50,25 +50,19 @@ def _read_table(text: str) -> dict[str, Way]:
             for names in _COLUMNS
         )
         if host is None or tiers == [None] * len(tiers):
-            raise InputError(
-                "line 1: must name the columns ip and ASW, PSW or DSW, "
-                f"got {quote(','.join(header))}"
-            )
+            got = quote(",".join(header))
+            raise InputError(f"line 1: must name the columns ip and ASW, PSW or DSW, got {got}")
         for row in filter(None, rows):
             where = f"line {rows.line_num}"
             if len(row) != len(header):
-                raise InputError(
-                    f"{where}: must have {len(header)} columns as line 1 has, got {len(row)}"
-                )
+                raise InputError(f"{where}: must have {len(header)} columns, got {len(row)}")
             cells = [cell.strip() for cell in row]
             if not cells[host]:
                 raise InputError(f"{where}: {header[host]}: missing; name the host")
             way = tuple(cells[tier] for tier in tiers if tier is not None and cells[tier])
             if ways.setdefault(cells[host], way) != way:
-                raise InputError(
-                    f"{where}: host {quote(cells[host])} is below other switches in a line "
-                    "before; remove one of the two"
-                )
+                name = quote(cells[host])
+                raise InputError(f"{where}: host {name} is below others before; remove one line")
             if len(ways) > MAX_NODES:
                 raise InputError(f"{where}: more than {MAX_NODES} hosts; divide the fabric")
     except csv.Error as error:
@@ -88,10 +82,8 @@ def _read_slurm(text: str) -> dict[str, Way]:
         for word in line.split():
             name, equals, value = word.partition("=")
             if not equals or not value or name.lower() not in _READ | _PASSED:
-                raise InputError(
-                    f"{where}: must be SwitchName=NAME with Nodes=LIST or Switches=LIST, or "
-                    f"BlockName=NAME with Nodes=LIST, got {quote(word)}"
-                )
+                must = "SwitchName=NAME or BlockName=NAME with Nodes=LIST or Switches=LIST"
+                raise InputError(f"{where}: must be {must}, got {quote(word)}")
             words[name.lower()] = value.strip('"')
         above = words.get("switchname") or words.get("blockname")
         if above is None and "blocksizes" in words:

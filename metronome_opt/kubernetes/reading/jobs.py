@@ -139,6 +139,7 @@ def _read_workload(
         for name in template.names:
             expected.append(name)
             taken.append(_take(untaken, workload.namespace, template.stem or name))
+    stated = [of.template.at("metadata.annotations").texts() for of in holding]
     groups = [of.template.at("spec.schedulingGroup.podGroupName").value for of in holding]
     groups += [pod.gang for pod in taken if pod is not None]
     return ImportedJob(
@@ -148,10 +149,7 @@ def _read_workload(
         [name if pod is None else pod.name for name, pod in zip(expected, taken, strict=True)],
         [None if pod is None else pod.node for pod in taken],
         neediest(template.needs for template in holding),
-        merge(
-            workload.annotations,
-            *(of.template.at("metadata.annotations").texts() for of in holding),
-        ),
+        merge(workload.annotations, *stated),
         next(filter(None, groups), None),
     )
 

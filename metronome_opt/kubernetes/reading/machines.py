@@ -90,10 +90,8 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
             machines[name] = Machine(source, has.get(name), links[name], zone, region, above)
     without = sorted(set(nodes) - set(machines))
     if without:
-        notes.append(
-            f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped, without an "
-            "STBandwidthCapacity; --nic-gbps gives them an interface"
-        )
+        dropped = f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped"
+        notes.append(f"{dropped}, without an STBandwidthCapacity; --nic-gbps gives an interface")
     return machines
 
 
@@ -154,41 +152,33 @@ def cluster_document(
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.links["Shared"] for name, machine in machines.items()}
-    tree = make_tree(_ways(machines), options.tier_mbps, stated)
-    if tree.unlimited and any(machine.switches for machine in machines.values()):
-        tiers = " and ".join(map(str, sorted(tree.unlimited)))
-        notes.append(
-            f"uplinks of tier {tiers} limit nothing, since their capacity is not stated; "
-            "--tier-gbps states it, from the lowest tier up"
-        )
-    below_none = [name for name in machines if name not in tree.rack_of]
-    if tree.racks and below_none:
-        notes.append(
-            f"{pluralise(len(below_none), 'node')} ({first_few(below_none)}) below no switch: "
-            "only their interfaces limit their traffic"
-        )
+    rack_of, racks, uplinks, unlimited = make_tree(_ways(machines), options.tier_mbps, stated)
+    if unlimited and any(machine.switches for machine in machines.values()):
+        tiers = " and ".join(map(str, sorted(unlimited)))
+        notes.append(f"uplinks of tier {tiers} limit nothing; --tier-gbps states their capacity")
+    below_none = [name for name in machines if name not in rack_of]
+    if racks and below_none:
+        few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
+        notes.append(f"{few} below no switch: only their interfaces limit their traffic")
     links = dict(link for machine in machines.values() for link in machine.links["Node"])
-    for uplink in tree.uplinks:
+    for uplink in uplinks:
         if uplink in links:
             raise InputError(DOUBLE.format(quote(uplink)))
-    links |= tree.uplinks
-    racks: dict[str, dict[str, Any]] = {rack["name"]: dict(rack) for rack in tree.racks}
+    links |= uplinks
     nodes, background = [], dict[str, str]()
     for name, machine in machines.items():
         ups, downs = (dict(machine.links[scope]) for scope in ("Uplink", "Downlink"))
         if ups or downs:
-            rack = racks.get(tree.rack_of.get(name, ""), {})
+            rack = racks.get(rack_of.get(name, ""), {})
             if rack.setdefault("uplinks", [*ups]) != [*ups] or not rack.get("name"):
-                raise InputError(
-                    f"node {quote(name)}: its links of scope Uplink are not the uplinks of a rack; "
-                    "label its zone, and let all nodes there name equal links"
-                )
+                fault = "its links of scope Uplink are not those of its zone; state equal ones"
+                raise InputError(f"node {quote(name)}: {fault}")
             rack |= {"downlinks": [*downs]} if downs else {}
             links |= {**ups, **downs}
         amounts = {kind: amount for kind, amount in has[name].model_dump().items() if amount}
         own = [*dict(machine.links["Node"])]
         interfaces = {"interfaces": own} if len(own) > 1 else {"interface": own[0]}
-        position = {"rack": tree.rack_of.get(name), "region": machine.region}
+        position = {"rack": rack_of.get(name), "region": machine.region}
         known = {key: value for key, value in position.items() if value}
         nodes.append({"name": name, "has": amounts, **interfaces, **known})
         if (others := machine.source.annotations.get(_BACKGROUND)) is not None:

@@ -124,9 +124,5 @@ class Pod(KubernetesObject):
         """References to it and to what controls it, for events."""
         own = {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
         owners = [owner.value for owner in self.at("metadata.ownerReferences").items()]
-        owner = next((owner for owner in owners if owner.get("controller")), None)
-        return [
-            {**{key: reference[key] for key in own}, "namespace": self.namespace}
-            for reference in (own, owner)
-            if reference is not None
-        ]
+        others = [{key: owner[key] for key in own} for owner in owners if owner.get("controller")]
+        return [{**one, "namespace": self.namespace} for one in (own, *others[:1])]

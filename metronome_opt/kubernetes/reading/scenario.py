@@ -47,9 +47,8 @@ class ImportedCluster:
     @property
     def summary(self) -> str:
         """A line on its size."""
-        kinds = (("nodes", "node"), ("racks", "rack"), ("links", "link"))
-        counts = [pluralise(len(self.document.get(field, ())), name) for field, name in kinds]
-        return f"a cluster without jobs: {', '.join(counts)}"
+        sizes = {kind: len(self.document.get(f"{kind}s", ())) for kind in ("node", "rack", "link")}
+        return f"a cluster without jobs: {_counted(sizes)}"
 
     def text(self, suffix: str = ".yaml") -> str:
         """Return a file: JSON, or YAML with the notes as comments before it."""
@@ -68,12 +67,14 @@ class Imported(ImportedCluster):
     @property
     def summary(self) -> str:
         """A line on its size."""
-        instance = self.problem.instance
-        sizes = {"node": self.document["cluster"]["nodes"]}
-        sizes |= {"link": instance.links, "job": instance.jobs}
+        nodes, instance = self.document["cluster"]["nodes"], self.problem.instance
+        sizes = {"node": len(nodes), "link": len(instance.links), "job": len(instance.jobs)}
         running = sum("nodes" in job for job in self.document["jobs"])
-        counts = ", ".join(pluralise(len(items), name) for name, items in sizes.items())
-        return f"{counts}, {running} of them running"
+        return f"{_counted(sizes)}, {running} of them running"
+
+
+def _counted(sizes: Mapping[str, int]) -> str:
+    return ", ".join(pluralise(count, name) for name, count in sizes.items())
 
 
 def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
@@ -114,16 +115,12 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
     if not jobs:
-        raise InputError(
-            "no jobs: none is there to schedule; annotate workloads with "
-            f"{DEFAULT_GROUP}/traffic or /model{_aside(notes)}"
-        )
+        remedy = f"annotate workloads with {DEFAULT_GROUP}/traffic or /model"
+        raise InputError(f"no jobs: none is there to schedule; {remedy}{_aside(notes)}")
     for job in jobs:
         if "model" in job.entry and "gpu" not in cluster:
-            raise InputError(
-                f"{job.source.where}: model: the speed of GPUs is not known; annotate a Node with "
-                f"{DEFAULT_GROUP}/sustained-tflops"
-            )
+            remedy = f"annotate a Node with {DEFAULT_GROUP}/sustained-tflops"
+            raise InputError(f"{job.source.where}: model: the speed of GPUs is not known; {remedy}")
     document = {
         "format": SCENARIO_FORMAT,
         "name": options.name,
@@ -145,10 +142,8 @@ def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dic
         ignored = (f"{count} {kind}" for kind, count in sorted(objects.ignored.items()))
         notes.append(f"ignored, of kinds that are not read: {', '.join(ignored)}")
     if not machines:
-        raise InputError(
-            "no nodes: no node with GPUs and an interface was read; read Nodes with their "
-            f"STBandwidthCapacity, or give --nic-gbps and --gpus{_aside(notes)}"
-        )
+        remedy = "read Nodes with their STBandwidthCapacity, or give --nic-gbps and --gpus"
+        raise InputError(f"no nodes: none with GPUs and an interface; {remedy}{_aside(notes)}")
     return machines
 
 
@@ -188,11 +183,9 @@ def _resources(
     for job in jobs:
         for pod_name, node in zip(job.entry["pods"], job.entry.get("nodes", ()), strict=False):
             if node not in machines:
-                raise InputError(
-                    f"{job.source.where}: pod {pod_name} runs on node {quote(node)}, of which "
-                    "neither GPUs nor an interface were read; read its Node and "
-                    "STBandwidthCapacity, or give --nic-gbps"
-                )
+                fault = "which was not read; read its STBandwidthCapacity, or give --nic-gbps"
+                place = f"{job.source.where}: pod {pod_name} runs on node {quote(node)}"
+                raise InputError(f"{place}, {fault}")
             held[node] += job.task_resources.vector
     of_jobs = {(job.source.namespace, name) for job in jobs for name in job.entry["pods"]}
     for pod in pods:

@@ -92,10 +92,8 @@ def _selected(selector: Field, known: _Known) -> Collection[str]:
         except (re.error, OverflowError, RecursionError) as error:
             (pattern / "pattern").fail(f"must be a regular expression ({error})")
         if not _is_fast(text):
-            (pattern / "pattern").fail(
-                f"must repeat no group, and have at most {_MAX_CHOICES} repeats and groups, or "
-                "matching may take for ever; write several members"
-            )
+            most = f"must repeat no group, and have at most {_MAX_CHOICES} repeats and groups"
+            (pattern / "pattern").fail(f"{most}, or it may match for ever; write several members")
         return [name for name in known if regex.search(name)]
     if not labels:
         selector.fail("must have exactMatch, regexMatch or labelMatch")

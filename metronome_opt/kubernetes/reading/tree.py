@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.cluster import MAX_NODES, MAX_TIERS
@@ -31,10 +31,8 @@ class Wiring:
         for name in names:
             other = known.setdefault(name, above)
             if other != above:
-                raise InputError(
-                    f"{where}: {kind} {quote(name)} is below {quote(other)} and below "
-                    f"{quote(above)}; a tree has one way up, remove one of them"
-                )
+                both = f"{quote(other)} and below {quote(above)}"
+                raise InputError(f"{where}: {kind} {quote(name)} is below {both}; remove one")
         if len(known) > MAX_NODES:
             raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
@@ -53,25 +51,14 @@ class Wiring:
                 names = ", ".join(quote(name) for name in way[way.index(way[-1]) :])
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
             if len(way) > MAX_TIERS:
-                raise InputError(
-                    f"switch {quote(switch)} has more than {MAX_TIERS - 1} above it; remove tiers"
-                )
+                raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}")
         return tuple(way)
-
-
-class Tree(NamedTuple):
-    """Racks of a cluster."""
-
-    rack_of: Mapping[str, str]  # of each node that has a switch
-    racks: Sequence[Mapping[str, str]]  # as documents
-    uplinks: Mapping[str, int]  # of racks: their Mbit/s
-    unlimited: Collection[int]  # tiers whose uplinks have no stated capacity
 
 
 def make_tree(
     ways: Mapping[str, Way], tiers: Sequence[int], stated: Mapping[str, Sequence[Uplink]]
-) -> Tree:
-    """Return the racks of nodes, those of the lowest tier first.
+) -> tuple[dict[str, str], dict[str, dict[str, Any]], dict[str, int], set[int]]:
+    """Return racks of nodes, documents of racks, Mbit/s of uplinks, and tiers without a capacity.
 
     Switches are told apart by their whole way up: a number may come back below another switch. A
     rack has the name of its switch, after as many switches above it as make the name unique. A
@@ -84,9 +71,12 @@ def make_tree(
             heights[way[tier:]] = max(tier, heights.get(way[tier:], 0))
     own, names = _own_uplinks(ways, stated), _names(heights)
     has_several_tops = len({way[-1:] for way in ways.values()}) > 1
-    racks, uplinks, unlimited = [], {}, set()
+    racks: dict[str, dict[str, Any]] = {}
+    uplinks: dict[str, int] = {}
+    unlimited: set[int] = set()
     for path, tier in sorted(heights.items(), key=itemgetter(1)):
-        rack, uplink = {"name": names[path]}, own.get(path)
+        racks[names[path]] = rack = {"name": names[path]}
+        uplink = own.get(path)
         if uplink is None and (has_several_tops or len(path) > 1):
             if tier < len(tiers):
                 uplink = f"{names[path]}-uplink", tiers[tier]
@@ -98,9 +88,8 @@ def make_tree(
             rack["uplink"], uplinks[uplink[0]] = uplink
         if len(path) > 1:
             rack["within"] = names[path[1:]]
-        racks.append(rack)
     rack_of = {node: names[way] for node, way in ways.items() if way}
-    return Tree(rack_of, racks, uplinks, unlimited)
+    return rack_of, racks, uplinks, unlimited
 
 
 def _own_uplinks(
@@ -112,10 +101,8 @@ def _own_uplinks(
         for tier, uplink in enumerate(uplinks):
             other = own.setdefault(ways[node][tier:], uplink)
             if other != uplink:
-                raise InputError(
-                    f"switch {quote(ways[node][tier])}: its nodes name the uplinks "
-                    f"{quote(other[0])} and {quote(uplink[0])}; a switch has one"
-                )
+                both, switch = f"{quote(other[0])} and {quote(uplink[0])}", ways[node][tier]
+                raise InputError(f"switch {quote(switch)}: uplinks {both}; a switch has one")
     return own
 
 

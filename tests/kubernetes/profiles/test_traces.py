@@ -283,17 +283,16 @@ def test_chakra_with_times(tmp_path: Path) -> None:
     assert_found(profiled(tmp_path / "trace.json", chakra()), 10)
 
 
-def test_chakra_without_times_tells_what_a_step_sends(tmp_path: Path) -> None:
+def test_chakra_without_times_is_refused(tmp_path: Path) -> None:
     attrs = {"collective_name": "allreduce", "dtype": "Half", "in_msg_nelems": 5 * 10**6}
     pairs = [{"name": key, "value": value} for key, value in attrs.items()]
     nodes = [
-        {"id": 1, "name": "ProfilerStep#1", "attrs": []},
         {"id": 2, "name": "record_param_comms", "attrs": pairs},
         {"id": 3, "name": "nccl:all_reduce", "ctrl_deps": 2, "attrs": []},
     ]
     path = tmp_path / "et.json"
     path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": nodes}))
-    with pytest.raises(InputError, match=r"without times: 1 in 1 steps, 10\.0 MB a step; give"):
+    with pytest.raises(InputError, match="1 collectives without times; give the Kineto trace"):
         read_traces(path)
 
 
@@ -351,7 +350,7 @@ def test_what_unpacks_to_too_much_is_refused(
     monkeypatch.setattr(traces, "MAX_BYTES", 10**6)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(bytes(10**8), 1))
-    with pytest.raises(InputError, match="more than 1,000,000 bytes, the maximum, once unpacked"):
+    with pytest.raises(InputError, match="unpacks to more than 1,000,000 bytes; trace fewer"):
         read_traces(path)
 
 
@@ -371,7 +370,7 @@ def test_public_traces() -> None:
     found = profile_traces(read_traces(SHARED / "dlrm_kineto.tar.gz"))
     assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
     assert found.skew_ms == pytest.approx(7.62, abs=0.01)
-    with pytest.raises(InputError, match=r"21 in 3 steps, 102\.4 MB a step"):
+    with pytest.raises(InputError, match="21 collectives without times"):
         read_traces(SHARED / "resnet_2gpu_chakra_et.json.gz")
 
 

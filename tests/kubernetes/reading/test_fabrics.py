@@ -74,7 +74,7 @@ def test_tables_of_switches(tmp_path: Path) -> None:
 
 
 BAD = [
-    ("a.conf", "SwitchName=a Nod", "line 1: must be SwitchName=NAME with Nodes=LIST or Switches="),
+    ("a.conf", "SwitchName=a Nod", "line 1: must be SwitchName=NAME or BlockName=NAME with Nodes="),
     ("a.conf", "\n\nSwitchName=a Nodes=n[1-", "line 3: must be names such as n[1-4,7],m1, got 'n"),
     ("a.conf", "SwitchName=a Nodes=n[9-1]", "line 1: must be a range such as 08-12, got '9-1'"),
     ("a.conf", "SwitchName=a Nodes=n[1-999999999]", "line 1: more than 100000 names, got '1-9"),
@@ -85,8 +85,8 @@ BAD = [
     ("a.conf", "SwitchName=a Switches=a Nodes=n", "switches above themselves: 'a', 'a'; take one"),
     ("a.conf", "# nothing", "no nodes: the fabric names none; is it cut off?"),
     ("a.csv", "ip,rack\na,b", "line 1: must name the columns ip and ASW, PSW or DSW, got 'ip,rack"),
-    ("a.csv", "ip,ASW\na,b\nc", "line 3: must have 2 columns as line 1 has, got 1"),
-    ("a.csv", "ip,ASW\na,b\na,c", "line 3: host 'a' is below other switches in a line before"),
+    ("a.csv", "ip,ASW\na,b\nc", "line 3: must have 2 columns, got 1"),
+    ("a.csv", "ip,ASW\na,b\na,c", "line 3: host 'a' is below others before; remove one line"),
     ("a.csv", 'ip,ASW\n"a,b', "line 2: not a table (unexpected end of data)"),
 ]
 

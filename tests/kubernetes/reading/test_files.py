@@ -119,7 +119,7 @@ def test_bad_workloads(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("objects", "message"),
     [
-        ([job()], "no nodes: no node with GPUs and an interface was read"),
+        ([job()], "no nodes: none with GPUs and an interface; read Nodes with"),
         ([node("bare"), job()], "no nodes: .*1 node \\(bare\\) dropped, without .*; --nic-gbps"),
         ([*machines(), node("n5", gpus=0)], "no jobs: none is there to schedule"),
         ([*machines(), job(annotations={})], "no jobs: .*/model \\(1 dropped, no traff"),

@@ -118,12 +118,22 @@ def test_times_below_a_millisecond_stay_exact_until_slots_are_made_of_them() -> 
     assert made.problem.iterations[0].duration == Fraction(100_001, 1000)
 
 
-def test_the_all_reduce_is_annotated() -> None:
-    stated = {f"{GROUP}/model": "VGG16", f"{GROUP}/batch": "8", f"{GROUP}/allreduce": "ring"}
-    made = imported(*fast_machines(), job(annotations=stated))
-    assert jobs_of(made)["train"]["allreduce"] == "ring"
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("allreduce", "ring", "allreduce", "ring"),
+        ("jitter", "0.03", "jitter", 0.03),
+        ("jitter", " 1.0 ", "jitter", 1),
+        ("priority", "50", "priority", 50),
+        ("max-stretch-ms", "12", "max_stretch_ms", 10),
+        ("iterations", "7", "iterations", 7),
+    ],
+)
+def test_annotations_are_fields_of_jobs(name: str, text: str, field: str, value: Any) -> None:
+    stated = {**TRAFFIC, f"{GROUP}/{name}": text}
+    assert jobs_of(imported(*machines(), job(annotations=stated)))["train"][field] == value
     stated[f"{GROUP}/allreduce"] = "star"
-    line = fault(*fast_machines(), job(annotations=stated))
+    line = fault(*machines(), job(annotations=stated))
     assert "allreduce: must be 'ring', 'tree' or 'tasks'" in line
 
 
@@ -176,12 +186,6 @@ def test_bad_annotations(annotations: dict[str, str], message: str) -> None:
     assert line.startswith(f"file: document 4: Job team/train: annotation {GROUP}/{message}")
 
 
-@pytest.mark.parametrize(("text", "jitter"), [("0.03", 0.03), ("0", 0), (" 1.0 ", 1)])
-def test_jitter_is_annotated(text: str, jitter: float) -> None:
-    given = {**TRAFFIC, f"{GROUP}/jitter": text}
-    assert jobs_of(imported(*machines(), job(annotations=given)))["train"]["jitter"] == jitter
-
-
 def app_group(**costs: int | None) -> Object:
     """Return an AppGroup of workloads, each of which depends on one at some cost."""
     other = {"kind": "Pod", "name": "other", "selector": "other"}
@@ -225,12 +229,10 @@ def test_an_unknown_model_is_a_fault_of_the_workload() -> None:
     assert line.startswith("file: document 4: Job team/train: model: there is no")
 
 
-def test_weight_is_annotated_or_that_of_the_claims() -> None:
-    stated = job("stated", annotations={**TRAFFIC, f"{GROUP}/priority": "50"})
-    claimed = [claim(f"{name}-0", name, 0, "n0") for name in ("stated", "claimed")]
-    made = imported(*machines(), stated, job("claimed"), job("plain"), *claimed)
-    weights = {name: each["priority"] for name, each in jobs_of(made).items()}
-    assert weights == {"stated": 50, "claimed": 3, "plain": 1}
+def test_weight_is_that_of_the_claims() -> None:
+    made = imported(*machines(), job("claimed"), job("plain"), claim("claimed-0", "x", 0, "n0"))
+    weights = {name: read["priority"] for name, read in jobs_of(made).items()}
+    assert weights == {"claimed": 3, "plain": 1}
 
 
 # ------------------------------------------------------------------ claims

@@ -206,3 +206,44 @@ def test_sidecars_overhead_limits_and_needs_of_the_whole_pod(
     }
     needs = needs_of(Field(whole, "Pod p"))
     assert (needs.cpu_millicores, needs.memory_mib) == (cores, mebibytes)
+
+
+# ------------------------------------------------------------------ gangs
+
+
+def in_group(made: Object, group: str = "gang") -> Object:
+    made["spec"]["schedulingGroup"] = {"podGroupName": group}
+    return made
+
+
+def group(version: str = "v1alpha2", **fields: Any) -> Object:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    return kube(f"scheduling.k8s.io/{version}", "PodGroup", metadata("gang", **fields), spec)
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
+def test_pods_of_a_group_are_one_job(version: str) -> None:
+    pods = [in_group(pod(f"w{index}", f"n{index}", gpus=2)) for index in range(2)]
+    others = [pod("alone", "n0"), in_group(pod("help", "n0", gpus=0))]
+    made = imported(*machines(), group(version, annotations=TRAFFIC), *pods, *others)
+    read = jobs_of(made)["gang"]
+    assert (read["pods"], read["nodes"]) == (["w0", "w1"], ["n0", "n1"])
+    assert read["each"]["gpus"] == 2
+
+
+def test_workloads_of_a_group_are_one_job() -> None:
+    one, two = job("one", pods=1), job("two", pods=2)
+    for each in (one, two):
+        in_group(each["spec"]["template"])
+    made = imported(*machines(), one, two)
+    assert {name: read["workers"] for name, read in jobs_of(made).items()} == {"gang": 3}
+    made = imported(*machines(), two, group())
+    assert [*jobs_of(made)] == ["two"]
+
+
+def test_a_group_of_unlike_pods_is_left_out() -> None:
+    pods = [in_group(pod(f"w{count}", "n0", gpus=count)) for count in (1, 2)]
+    made = imported(*machines(), group(annotations=TRAFFIC), *pods, job())
+    assert [*jobs_of(made)] == ["train"]
+    note = "1 dropped, in a PodGroup with different numbers of GPUs: PodGroup team/gang"
+    assert note in made.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule
+from tests.kubernetes.reading.manifests import imported
+from tests.scenario.test_tiers import TRAFFIC as WORKS
+from tests.scenario.test_tiers import three_tiers
 from tests.tiers import examples
 
 SLOT_MS = 5
@@ -26,18 +30,12 @@ def traffic(draw: st.DrawFn) -> dict[str, Any]:
     """Return one or two bursts on the grid."""
     period = draw(st.sampled_from(SLOTS))
     cuts = sorted(draw(st.sets(st.integers(0, period), min_size=2, max_size=4)))
-    cuts = cuts[: len(cuts) // 2 * 2]
-    return {
-        "period_ms": period * SLOT_MS,
-        "phases": [
-            {
-                "start_ms": start * SLOT_MS,
-                "length_ms": (end - start) * SLOT_MS,
-                "rate_mbps": draw(st.integers(1, 60_000)),
-            }
-            for start, end in zip(cuts[::2], cuts[1::2], strict=True)
-        ],
-    }
+    phases = [
+        {"start_ms": start * SLOT_MS, "length_ms": (end - start) * SLOT_MS}
+        | {"rate_mbps": draw(st.integers(1, 60_000))}
+        for start, end in zip(cuts[::2], cuts[1::2], strict=False)
+    ]
+    return {"period_ms": period * SLOT_MS, "phases": phases}
 
 
 @st.composite
@@ -96,11 +94,20 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
         assert back.instance.best_ms(job) >= instance.best_ms(instance.job(job.name))
     claimed = schedule(back.instance.name, offsets)
     again = build_manifests(back.instance, claimed, back.deployment)
-    assert [item["spec"] for item in again["claims.yaml"]] == [
-        item["spec"] for item in manifests["claims.yaml"]
-    ]
-    assert {item["metadata"]["name"] for item in again["claims.yaml"]} == {
-        item["metadata"]["name"] for item in manifests["claims.yaml"]
-    }
+    for one, other in zip(again["claims.yaml"], manifests["claims.yaml"], strict=True):
+        assert one["spec"] == other["spec"]
+        assert one["metadata"]["name"] == other["metadata"]["name"]
     assert again["appgroups.yaml"] == manifests["appgroups.yaml"]
     assert again["capacities.yaml"] == manifests["capacities.yaml"]
+
+
+def test_three_tiers_that_were_exported_come_back() -> None:
+    document = three_tiers()
+    nodes = ["a", "c", "e"]
+    stated = {"name": "j", "traffic": WORKS, "workers": 3, "nodes": nodes}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
+    problem = build_scenario(Scenario.from_dict({**head, "cluster": document, "jobs": [stated]}))
+    manifests = build_manifests(problem.instance, schedule("s", {"j": 0}), problem.deployment)
+    back = imported(*chain(*manifests.values()), slot_ms=10).problem
+    assert dict(back.instance.jobs[0].links) == dict(problem.instance.jobs[0].links)
+    assert len(problem.instance.jobs[0].links) == 8  # three interfaces, three leaves, two pods
