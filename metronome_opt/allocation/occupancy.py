@@ -35,6 +35,7 @@ class StartOption(NamedTuple):
     # by what share of its best iteration each job is expected to be slower because of this start,
     # the job itself included; jobs that are not slower are omitted
     losses: Mapping[str, float]
+    waits_for: str | None = None  # the job whose departure it waits for
 
 
 class Occupancy:
