@@ -341,19 +341,12 @@ class Engine:
         """Return the rates on the watched links: time_ms, link, job, rate_mbps."""
         import pandas as pd
 
-        return pd.DataFrame(self.traced())
-
-    def traced(self) -> dict[str, NDArray[Any]]:
-        """Return the columns of `trace`."""
         self._flush_trace()
         time, link, job, rate = map(np.concatenate, zip(*self._traces, strict=True))
-        names = np.array([job.name for job in self.jobs], dtype=object)
-        return {
-            "time_ms": time,
-            "link": np.array(self.links, dtype=object)[link],
-            "job": names[job],
-            "rate_mbps": rate,
-        }
+        links = np.array(self.links, dtype=object)[link]
+        jobs = np.array([job.name for job in self.jobs], dtype=object)[job]
+        columns = {"time_ms": time, "link": links, "job": jobs, "rate_mbps": rate}
+        return pd.DataFrame(columns)
 
     # ------------------------------------------------------------------ setup
 
