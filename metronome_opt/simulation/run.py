@@ -174,8 +174,6 @@ class _Simulation:
             bound = self._bound.mean
         return make_result(self._engine, self._rows, used_ms=state.used_ms(), bound=bound)
 
-    # ------------------------------------------------------------------ arrivals and departures
-
     def _start_jobs(self, departed: Sequence[RunningJob]) -> None:
         """Start waiting jobs that can be placed, and plan again if any arrived or departed."""
         state, arrived = self._state, dict[int, None]()

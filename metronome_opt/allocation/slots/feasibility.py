@@ -165,8 +165,6 @@ class FeasibilityTest:
         offsets = restore_offsets(self.instance, cut.join(parts))
         return FeasibilityDecision(offsets=smaller.restore(offsets))
 
-    # ------------------------------------------------------------------ without search
-
     def _refute(self, periods: Mapping[str, int]) -> Conflict | None:
         """Return a conflict that is seen without a search."""
         jobs = self.instance.jobs
@@ -197,8 +195,6 @@ class FeasibilityTest:
                     spare -= loads.pop(name)
             return Conflict(Reason.LOAD, {name: periods[name] for name in loads})
         return None
-
-    # ------------------------------------------------------------------ by search
 
     def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FeasibilityDecision:
         key = (*sorted(periods.items()), *(link.name for link in block.links))

@@ -118,8 +118,6 @@ class _Group:
             change_costs=lambda plan: float(_CHANGE_COST) * np.array(self._waits(plan), float),
         )
 
-    # ------------------------------------------------------------------ plans
-
     @cached_property
     def stay(self) -> Plan:
         """Plan without changes: jobs keep the periods of their reservations."""
@@ -155,8 +153,6 @@ class _Group:
             for way in ways
         )
         return min(plans, key=lambda tried: sum(self._waits(tried), Fraction(0)))
-
-    # ------------------------------------------------------------------ choice
 
     def choose(self) -> Plan:
         """Return the plan that is chosen."""
