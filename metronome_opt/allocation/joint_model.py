@@ -115,7 +115,7 @@ def place_by_model(
         return start, waiting, None
     minimise, allows_waiting = _SOLVERS[solver], bool(waiting)
     most = MAX_OBJECTIVE[minimise]
-    model = JointModel(jobs, occupancy, pools, most, budget, allows_waiting=allows_waiting)
+    model = _JointModel(jobs, occupancy, pools, most, budget, allows_waiting=allows_waiting)
     if not model.is_complete:
         return start, waiting, None
     chosen = [len(pool) if placed is None else 0 for placed, pool in zip(found, pools, strict=True)]
@@ -193,7 +193,7 @@ def _rotations(
                 yield tuple(sorted(chosen))
 
 
-class JointModel:
+class _JointModel:
     """Variables that are 0 or 1, their costs, and rows over them.
 
     Each job has a group of variables, one of which is 1: its placements in order, and, if jobs may

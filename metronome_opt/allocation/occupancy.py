@@ -121,6 +121,11 @@ class Occupancy:
         """Return the start of a job at a placement, with what it costs.
 
         The jobs that are placed are those of then, and their lengths count from now.
+
+        Parameters
+        ----------
+        after_ms
+            Time until the start, ms; 0 for now.
         """
         candidate = PlacedJob(job, placement)
         own = candidate.loss

@@ -31,6 +31,13 @@ def prove(
 
     A bound comes with all refutations from which it follows: jobs and pairs that do not fit, and
     links that cannot carry all their jobs. There is no bound if its proof is too long.
+
+    Parameters
+    ----------
+    fit
+        What `check_feasibility` found for the instance.
+    drop, cushion_slots
+        As it was given them.
     """
     prover = _Prover(FeasibilityProblem(instance, cushion_slots))
     stated = [

@@ -87,14 +87,14 @@ class FeasibilityProblem:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        self.instance = in_units(self.instance)
+        self.instance = _in_units(self.instance)
 
     def weight_without(self, gated: Container[str]) -> int:
         """Return the weight of the jobs that are not gated."""
         return sum(job.weight for job in self.instance.jobs if job.name not in gated)
 
 
-def in_units(instance: Instance) -> Instance:
+def _in_units(instance: Instance) -> Instance:
     """Return an instance whose sums of bandwidths are far below 2**63.
 
     Where they are not, bandwidths are divided by their greatest common divisor.
