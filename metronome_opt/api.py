@@ -230,10 +230,10 @@ def allocate(
     MissingBackendError
         If the solver's back end is not installed; the text says what to install.
     """
+    from metronome_opt.allocation.arguments import ALLOCATION_SOLVERS
     from metronome_opt.allocation.driver import allocate_jobs, load_allocation
     from metronome_opt.allocation.slots.evaluator import MAX_LOSS
     from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
-    from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 
     source = find_source(scenario, network)
     chosen = find_solver(solver, ALLOCATION_SOLVERS)

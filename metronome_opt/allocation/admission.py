@@ -8,12 +8,13 @@ urgent one first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from metronome_opt.allocation.occupancy import Occupancy, StartOption
 from metronome_opt.allocation.request import JobRequest, PlacedJob
-from metronome_opt.allocation.rollout import MIN_SAVING, Arrivals, Choice, Rollouts
+from metronome_opt.allocation.rollout import MIN_SAVING, Arrivals, best_start
 from metronome_opt.allocation.start_options import (
     candidate_starts,
     cheapest,
@@ -78,19 +79,17 @@ def decide_admissions(
     with_starts = occupancy.copy()
     held = list[JobRequest]()
     for index, (job, waited_ms) in enumerate(waiting):
-        now = _nearest(job, with_starts)
-        decision = AdmissionDecision(now, now)
+        now = start = _nearest(job, with_starts)
         if now is None:
-            decision = AdmissionDecision(next(_later(job, with_starts), (None, ""))[0], None)
+            start = next(_later(job, with_starts), None)
         elif now.cost > MIN_SAVING * job.cost_weight * job.expected_ms:
             others = held, [queued.job for queued in waiting[index + 1 :]]
             allows_waiting = may_wait and job.cost_weight * waited_ms < _MAX_WAIT * now.cost
             choices = _choices(job, with_starts, now, may_wait=allows_waiting)
             if len(choices) > 1:
-                rollouts = Rollouts(job, with_starts, *others, arrivals, seed, may_wait=may_wait)
-                best = rollouts.best([choice for _, choice in choices])
-                decision = AdmissionDecision(choices[best][0], now)
-        decisions[job.name] = decision
+                terms = (job, with_starts, others, arrivals, seed)
+                start = best_start(choices, *terms, may_wait=may_wait)
+        decisions[job.name] = decision = AdmissionDecision(start, now)
         if decision.placement is not None:
             with_starts.add(PlacedJob(job, decision.placement))
         elif now is not None:
@@ -105,20 +104,15 @@ def _nearest(job: JobRequest, occupancy: Occupancy) -> StartOption | None:
 
 def _choices(
     job: JobRequest, occupancy: Occupancy, now: StartOption, *, may_wait: bool
-) -> list[tuple[StartOption, Choice]]:
+) -> list[StartOption]:
     """Return the nearest place now, and the starts of lowest cost among those that cost less."""
     least = now.cost - MIN_SAVING * job.cost_weight * job.expected_ms
-    places = [start for start in _places(job, occupancy) if start.cost < least]
-    places.sort(key=lambda start: start.cost)
-    later = []
-    if may_wait:
-        later = [choice for choice in _later(job, occupancy, least) if choice[0].cost < least]
-        later.sort(key=lambda choice: choice[0].cost)
-    return [
-        (now, Choice(now.placement)),
-        *((start, Choice(start.placement)) for start in places[:_MAX_PLACES]),
-        *((start, Choice(start.placement, name)) for start, name in later[:_MAX_DEPARTURES]),
-    ]
+    later = _later(job, occupancy, least) if may_wait else ()
+    choices = [now]
+    for starts, most in ((_places(job, occupancy), _MAX_PLACES), (later, _MAX_DEPARTURES)):
+        cheaper = (start for start in starts if start.cost < least)
+        choices += sorted(cheaper, key=lambda start: start.cost)[:most]
+    return choices
 
 
 def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
@@ -131,21 +125,16 @@ def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
     return [*starts, *(start for start in exchanged if start is not best)]
 
 
-def _later(
-    job: JobRequest, occupancy: Occupancy, limit: float | None = None
-) -> Iterator[tuple[StartOption, str]]:
-    """Yield cheapest starts after the next departures, and who leaves, while waits cost less."""
+def _later(job: JobRequest, occupancy: Occupancy, limit: float = math.inf) -> Iterator[StartOption]:
+    """Yield the cheapest starts after the next departures, as long as waits cost less than that."""
     later = occupancy.copy()
     leaving = sorted(occupancy.placed.values(), key=lambda placed_job: placed_job.job.expected_ms)
     for leaving_job in leaving[:_MAX_LEAVING]:
-        after_ms = leaving_job.job.expected_ms
-        if limit is not None and job.cost_weight * after_ms >= limit:
+        name, after_ms = leaving_job.job.name, leaving_job.job.expected_ms
+        if job.cost_weight * after_ms >= limit:
             return
-        later.remove(leaving_job.job.name)
-        start = (
-            cheapest(candidate_starts(later, job, after_ms))
-            if later.resources.may_hold(job)
-            else None
-        )
-        if start is not None:
-            yield start, leaving_job.job.name
+        later.remove(name)
+        if later.resources.may_hold(job):
+            start = cheapest(candidate_starts(later, job, after_ms))
+            if start is not None:
+                yield start._replace(waits_for=name)

@@ -100,7 +100,19 @@ class CandidatePlacements(FreeResources):
         rails: tuple[tuple[str, ...], ...] | None = None,
         paths: Paths | str | None = None,
     ) -> Placement:
-        """Return `compute_placement` of these nodes, computed once."""
+        """Return `compute_placement` of these nodes, computed once.
+
+        Parameters
+        ----------
+        nodes
+            The node of each task.
+        task_gpus
+            GPUs of a task.
+        rails
+            Interfaces of each task, on nodes with several.
+        paths
+            As of `compute_placement`.
+        """
         key = (tuple(nodes), algorithm, task_gpus, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:

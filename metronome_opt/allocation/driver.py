@@ -141,6 +141,11 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
     """Return a result that states where jobs run, if that was chosen, and on which network.
 
     Its bound of slowdown holds at any places then: no job is faster than at its best one.
+
+    Parameters
+    ----------
+    network
+        How links are shared, if that was asked for; None for as the problem says.
     """
     schedule = state_places(result.schedule, placed, network)
     at_places, notes = schedule.lower_bound, (*result.notes, *notes_on(placed))
@@ -169,7 +174,13 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
 
 
 def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None) -> Schedule:
-    """Return a schedule that states network and paths, and the places if they were chosen."""
+    """Return a schedule that states network and paths, and the places if they were chosen.
+
+    Parameters
+    ----------
+    network
+        As of `state_allocation`.
+    """
     schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
         return schedule

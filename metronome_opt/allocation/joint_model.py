@@ -75,17 +75,14 @@ def choose_places(
     total = sum(job.cost_weight for job in search.jobs.values())
     bound = None if pool.bound is None else pool.bound / total
     pool = replace(pool, cost=pool.cost / total, bound=bound)
-    return replace(search.problem_at(places, _describe(pool)), pool=pool)
-
-
-def _describe(pool: PoolBound) -> str:
     proved = "no bound is known"
     if pool.bound is not None and pool.gap is not None:
         proved = f"at least {float(pool.bound):.6f}, gap {float(pool.gap):.1%}"
-    return (
+    told = (
         f"joint model: the places cost {float(pool.cost):.6f}, the weighted mean loss by pairs of "
         f"jobs; over the {pool.placements:,} placements of its pool {proved}"
     )
+    return replace(search.problem_at(places, told), pool=pool)
 
 
 def place_by_model(
@@ -118,7 +115,7 @@ def place_by_model(
         return start, waiting, None
     minimise, allows_waiting = _SOLVERS[solver], bool(waiting)
     most = MAX_OBJECTIVE[minimise]
-    model = JointModel(jobs, occupancy, pools, most, budget, allows_waiting=allows_waiting)
+    model = _JointModel(jobs, occupancy, pools, most, budget, allows_waiting=allows_waiting)
     if not model.is_complete:
         return start, waiting, None
     chosen = [len(pool) if placed is None else 0 for placed, pool in zip(found, pools, strict=True)]
@@ -196,7 +193,7 @@ def _rotations(
                 yield tuple(sorted(chosen))
 
 
-class JointModel:
+class _JointModel:
     """Variables that are 0 or 1, their costs, and rows over them.
 
     Each job has a group of variables, one of which is 1: its placements in order, and, if jobs may
@@ -225,7 +222,10 @@ class JointModel:
         }
         # Waiting costs more than all placements; first weight times GPUs counts, then the number.
         shares = [lost([job])[0] * (len(jobs) + 1) + 1 for job in jobs] if allows_waiting else []
-        scale = _scale([*map(np.array, own), *pairs.values()], max_objective // sum([1, *shares]))
+        tables = [*map(np.array, own), *pairs.values()]
+        highest = sum(float(table.max(initial=0.0)) for table in tables)
+        most = max(max_objective // sum([1, *shares]), 1)
+        scale = 2.0 ** math.floor(math.log2(most / max(highest, 1e-9)) - 1)
         self.unit = 1 / Fraction(scale)  # the cost in `occupancy` of 1 in the model
         whole = [[math.floor(cost * scale) for cost in costs] for costs in own]
         self._pairs = {
@@ -326,12 +326,6 @@ class JointModel:
                     both = [*numbers, *(other[at] for at in theirs)]
                     self.rows.append(Row((*((1, n) for n in both), (-1, step)), 1))
             before = cost
-
-
-def _scale(costs: Sequence[Floats], largest: int) -> float:
-    """Return the power of 2 times which the largest sum of costs is an integer in range."""
-    highest = sum(float(table.max(initial=0.0)) for table in costs)
-    return 2.0 ** math.floor(math.log2(max(largest, 1) / max(highest, 1e-9)) - 1)
 
 
 def _links(pool: Sequence[Placement]) -> Mapping[str, Mapping[tuple[int, Transport], list[int]]]:

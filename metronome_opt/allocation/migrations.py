@@ -55,7 +55,7 @@ def choose_migrations(
         paying = [migration for migration in found if migration is not None]
         if not paying:
             return migrations
-        best = max(paying, key=lambda each: each.cost_weight * (each.saves_ms - costs_ms[each.job]))
+        best = max(paying, key=lambda move: move.cost_weight * (move.saves_ms - costs_ms[move.job]))
         occupancy.add(PlacedJob(occupancy.remove(best.job).job, best.after))
         movable.remove(best.job)
         migrations.append(best)

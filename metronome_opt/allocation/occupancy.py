@@ -35,6 +35,7 @@ class StartOption(NamedTuple):
     # by what share of its best iteration each job is expected to be slower because of this start,
     # the job itself included; jobs that are not slower are omitted
     losses: Mapping[str, float]
+    waits_for: str | None = None  # the job whose departure it waits for
 
 
 class Occupancy:
@@ -120,6 +121,11 @@ class Occupancy:
         """Return the start of a job at a placement, with what it costs.
 
         The jobs that are placed are those of then, and their lengths count from now.
+
+        Parameters
+        ----------
+        after_ms
+            Time until the start, ms; 0 for now.
         """
         candidate = PlacedJob(job, placement)
         own = candidate.loss

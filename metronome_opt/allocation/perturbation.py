@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.allocation.selection import lost
-from metronome_opt.allocation.start_options import cheapest_start
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.allocation.start_options import cheapest, starts_at
 from metronome_opt.solvers.budget import Budget
 
 _MAX_REMOVED = 4
@@ -48,16 +47,23 @@ def search_placements(
     draw = random.Random(seed)  # noqa: S311 (nothing is kept secret)
     movable = {job.name: job for job in (*jobs, *pinned)}
     best, best_cost, best_left = occupancy, 0.0, list(jobs)
-    kept = _cost_of(occupancy, pinned)
-    orders = budget.fraction(_GREEDY)
-    for order in _orders(jobs, draw):
+    without = occupancy.copy()
+    kept = sum(_remove(without, job.name) for job in pinned)
+    orders = [
+        sorted(jobs, key=lambda job: (-job.gpus, job.name)),
+        sorted(jobs, key=lambda job: (job.gpus, job.name)),
+        list(jobs),
+    ]
+    orders += [draw.sample(list(jobs), len(jobs)) for _ in range(_RANDOM_ORDERS)]
+    inserting = budget.fraction(_GREEDY)
+    for order in orders:
         tried = occupancy.copy()
         cost, left = _insert(tried, order)
         cost += kept
         # A more important job that waits is worse than any cost.
         if best is occupancy or (lost(left), cost) < (lost(best_left), best_cost):
             best, best_cost, best_left = tried, cost, left
-        if orders.stopped:
+        if inserting.stopped:
             break
     for _ in range(_ROUNDS * len(movable)):
         names = [name for name in best.placed if name in movable]
@@ -95,16 +101,6 @@ def perturb_placements(
     return None if left else tried
 
 
-def _orders(jobs: Sequence[JobRequest], draw: random.Random) -> list[Sequence[JobRequest]]:
-    """Return orders in which to insert jobs: as they are, by size, at random."""
-    orders: list[Sequence[JobRequest]] = [
-        sorted(jobs, key=lambda job: (-job.gpus, job.name)),
-        sorted(jobs, key=lambda job: (job.gpus, job.name)),
-        list(jobs),
-    ]
-    return orders + [draw.sample(list(jobs), len(jobs)) for _ in range(_RANDOM_ORDERS)]
-
-
 def _insert(
     occupancy: Occupancy,
     jobs: Sequence[JobRequest],
@@ -117,19 +113,13 @@ def _insert(
         candidates = occupancy.resources.candidates(job, occupancy.candidates)
         if draw is not None:
             candidates = [p for p in candidates if draw.random() >= blink] or candidates
-        start = cheapest_start(occupancy, job, candidates, draw)
+        start = cheapest(starts_at(occupancy, job, candidates, draw=draw))
         if start is None:
             left.append(job)
         else:
             cost += start.cost
             occupancy.add(PlacedJob(job, start.placement))
     return cost, left
-
-
-def _cost_of(occupancy: Occupancy, jobs: Sequence[JobRequest]) -> float:
-    """Return the cost of some of the placed jobs."""
-    without = occupancy.copy()
-    return sum(_remove(without, job.name) for job in jobs)
 
 
 def _remove(occupancy: Occupancy, name: str) -> float:
@@ -148,16 +138,12 @@ def _related(occupancy: Occupancy, names: Sequence[str], draw: random.Random) ->
         if cost > _MIN_COST:
             break
     here = occupancy.placed[first].placement
-    near = [
-        name for name in names if name != first and _share(here, occupancy.placed[name].placement)
-    ]
-    others = near or [name for name in names if name != first]
+    others = [name for name in names if name != first]
+    near = []
+    for name in others:
+        there = occupancy.placed[name].placement
+        if here.links.keys() & there.links.keys() or {*here.nodes} & {*there.nodes}:
+            near.append(name)
+    others = near or others
     count = draw.randint(0, min(_MAX_REMOVED - 1, len(others)))
     return [first, *draw.sample(others, count)]
-
-
-def _share(one: Placement, other: Placement) -> bool:
-    """Return whether two placements share links or nodes."""
-    return not (
-        one.links.keys().isdisjoint(other.links.keys()) and set(one.nodes).isdisjoint(other.nodes)
-    )

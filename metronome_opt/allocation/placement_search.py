@@ -64,8 +64,6 @@ class PlacementSearch:
     _values: dict[object, Values] = field(default_factory=dict, init=False)
     _jobs_at: dict[object, Job] = field(default_factory=dict, init=False)
 
-    # ------------------------------------------------------------------ jobs
-
     @cached_property
     def traffic(self) -> Mapping[str, JobTraffic]:
         """The traffic of the jobs by name, read once."""
@@ -129,8 +127,6 @@ class PlacementSearch:
                 )
         return occupancy
 
-    # ------------------------------------------------------------------ places by cost
-
     def find_nearest(self) -> Places:
         """Return the nearest placement of one job after the other."""
         occupancy, empty = self.occupancy(), CandidatePlacements(self.scenario.cluster)
@@ -187,8 +183,6 @@ class PlacementSearch:
         least = min(waiting)
         fewest = [places for places, out in zip(choices, waiting, strict=True) if out == least]
         return [places for index, places in enumerate(fewest) if places not in fewest[:index]]
-
-    # ------------------------------------------------------------------ by simulation
 
     def choose_ungated(self, choices: Sequence[Places]) -> Places:
         """Return the best of some choices with no job gated, the first of equal ones."""
@@ -285,8 +279,6 @@ class PlacementSearch:
 
     def _means(self, instance: Instance, slowdowns: Floats) -> Values:
         return tuple((weight_rows(instance, self.mean_weights) @ slowdowns).tolist())
-
-    # ------------------------------------------------------------------ instances
 
     @cached_property
     def _links(self) -> tuple[Link, ...]:

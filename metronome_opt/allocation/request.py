@@ -110,18 +110,12 @@ def job_requests(
     scenario: Scenario, traffic: Mapping[str, JobTraffic], mean_weights: MeanWeights | None = None
 ) -> Mapping[str, JobRequest]:
     """Return the jobs of a scenario by name, none of which ends; weights are priorities if None."""
-    weights = _weights(scenario, mean_weights)
-    return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
-
-
-def _weights(scenario: Scenario, mean_weights: MeanWeights | None) -> Mapping[str, int]:
-    """Return weights of jobs in one sum, in which a mean outweighs the next ones."""
     first, *others = mean_weights or ({job.name: job.priority for job in scenario.jobs},)
-    weights = dict(first)
+    weights = dict(first)  # in one sum, in which a mean outweighs the next ones
     for level in others:
         unit = _OUTWEIGHS * sum(level.values()) + 1
         weights = {name: unit * weight + level[name] for name, weight in weights.items()}
-    return weights
+    return {name: _request(scenario, its, weights[name]) for name, its in traffic.items()}
 
 
 def _request(scenario: Scenario, traffic: JobTraffic, weight: int) -> JobRequest:

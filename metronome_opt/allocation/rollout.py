@@ -21,9 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import fmean, stdev
-from typing import NamedTuple
 
-from metronome_opt.allocation.occupancy import Occupancy
+from metronome_opt.allocation.occupancy import Occupancy, StartOption
 from metronome_opt.allocation.request import UNKNOWN_MS, JobRequest, PlacedJob
 from metronome_opt.scenario.flows import Placement
 
@@ -89,81 +88,63 @@ class Arrivals:
         return found
 
 
-class Choice(NamedTuple):
-    """A choice for a job: its placement, and the job whose departure it waits for; None: now."""
+def best_start(
+    choices: Sequence[StartOption],
+    job: JobRequest,
+    occupancy: Occupancy,
+    others: tuple[Sequence[JobRequest], Sequence[JobRequest]],
+    arrivals: Arrivals,
+    seed: int,
+    *,
+    may_wait: bool,
+) -> StartOption:
+    """Return the best start of a waiting job: the first, unless another one is surely better.
 
-    placement: Placement
-    waits_for: str | None = None
-
-
-class Rollouts:
-    """Comparison of choices for a waiting job.
-
-    Others wait, too: those `before` it by choice until the next departure, those `after` it in the
-    queue. `may_wait` says whether later jobs wait for better places.
+    It has to gain more than `MIN_SAVING`, by a one-sided limit of 95 %. Starts that gain nothing in
+    the mean are dropped after a few samples. `others` wait, too: by choice until the next
+    departure, or after the job in the queue; `may_wait` says whether these wait for better places.
     """
+    begin = _FluidCluster(occupancy, arrivals.expected_ms, may_wait=may_wait)
+    begin.add_losses(
+        {
+            placed.job.name
+            for choice in choices
+            for placed in occupancy.sharing_links(choice.placement)
+        }
+    )
+    length, gpus = arrivals.length_ms(job), int(occupancy.resources.total[:, 0].sum())
 
-    def __init__(
-        self,
-        job: JobRequest,
-        occupancy: Occupancy,
-        before: Sequence[JobRequest],
-        after: Sequence[JobRequest],
-        arrivals: Arrivals,
-        seed: int,
-        *,
-        may_wait: bool,
-    ) -> None:
-        self._job, self._before, self._after = job, before, after
-        self._arrivals, self._seed = arrivals, seed
-        self._start = _FluidCluster(occupancy, arrivals.expected_ms, may_wait=may_wait)
-
-    def best(self, choices: Sequence[Choice]) -> int:
-        """Return the index of the best choice: the first, unless another one is surely better.
-
-        A choice has to gain more than `MIN_SAVING`, by a one-sided limit of 95 %. Choices that gain
-        nothing in the mean are dropped after a few samples.
-        """
-        sharing = {name for choice in choices for name in self._on_links(choice.placement)}
-        self._start.add_losses(sharing)
-        least = MIN_SAVING * self._job.cost_weight * self._length(self._job)
-        gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
-        base = list[float]()
-        for samples, quantile in _STAGES.items():
-            for number in range(len(base), samples):
-                base.append(self._value(choices[0], number))
-                for index, gained in gains.items():
-                    gained.append(base[number] - self._value(choices[index], number))
-            sure = {
-                index: fmean(gained)
-                for index, gained in gains.items()
-                if fmean(gained) > least + quantile * stdev(gained) / math.sqrt(samples)
-            }
-            if sure:
-                return max(sure, key=lambda index: sure[index])
-            gains = {index: gained for index, gained in gains.items() if fmean(gained) > least}
-            if not gains:
-                break
-        return 0
-
-    def _on_links(self, placement: Placement) -> list[str]:
-        return [placed.job.name for placed in self._start.occupancy.sharing_links(placement)]
-
-    def _length(self, job: JobRequest) -> float:
-        return self._arrivals.length_ms(job)
-
-    def _value(self, choice: Choice, number: int) -> float:
+    def value(choice: StartOption, number: int) -> float:
         """Return the weighted sum of the ends of all jobs under a choice in one sample."""
-        cluster = self._start.copy()
-        waiting = [_Queued(job, _ANY) for job in self._before]
+        cluster = begin.copy()
+        waiting = [_Queued(held, _ANY) for held in others[0]]
         if choice.waits_for is None:
-            cluster.place(PlacedJob(self._job, choice.placement))
+            cluster.place(PlacedJob(job, choice.placement))
         else:
-            waiting.append(_Queued(self._job, choice.waits_for, choice.placement))
-        cluster.queue = [*waiting, *(_Queued(job) for job in self._after)]
-        gpus = int(cluster.occupancy.resources.total[:, 0].sum())
-        arrivals = self._arrivals.sample(f"{self._seed} {number}", self._length(self._job), gpus)
-        return cluster.run(arrivals)
+            waiting.append(_Queued(job, choice.waits_for, choice.placement))
+        cluster.queue = [*waiting, *(_Queued(later) for later in others[1])]
+        return cluster.run(arrivals.sample(f"{seed} {number}", length, gpus))
+
+    least = MIN_SAVING * job.cost_weight * length
+    gains: dict[int, list[float]] = {index: [] for index in range(1, len(choices))}
+    base = list[float]()
+    for samples, quantile in _STAGES.items():
+        for number in range(len(base), samples):
+            base.append(value(choices[0], number))
+            for index, gained in gains.items():
+                gained.append(base[number] - value(choices[index], number))
+        means = {index: fmean(gained) for index, gained in gains.items()}
+        sure = [
+            index
+            for index, gained in gains.items()
+            if means[index] > least + quantile * stdev(gained) / math.sqrt(samples)
+        ]
+        if sure:
+            return choices[max(sure, key=lambda index: means[index])]
+        gains = {index: gained for index, gained in gains.items() if means[index] > least}
+        if not gains:
+            break
+    return choices[0]
 
 
 @dataclass

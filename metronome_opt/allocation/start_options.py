@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import Random
 
 from metronome_opt.allocation.candidates import network_cost
@@ -26,25 +26,22 @@ def candidate_starts(
     occupancy: Occupancy, job: JobRequest, after_ms: float = 0.0
 ) -> list[StartOption]:
     """Return the starts of a job at its candidate placements after a time."""
-    if occupancy.candidates > 1:
-        placements = occupancy.resources.candidates(job, occupancy.candidates)
-    else:
-        nearest = occupancy.resources.nearest(job)
-        placements = [] if nearest is None else [nearest]
-    return list(_starts(occupancy, job, placements, after_ms))
+    limit, resources = occupancy.candidates, occupancy.resources
+    nearest = resources.nearest(job) if limit == 1 else None
+    placements = resources.candidates(job, limit) if limit > 1 else [nearest] if nearest else []
+    return list(starts_at(occupancy, job, placements, after_ms))
 
 
-def cheapest_start(
+def starts_at(
     occupancy: Occupancy,
     job: JobRequest,
     placements: Iterable[Placement],
+    after_ms: float = 0.0,
     draw: Random | None = None,
-) -> StartOption | None:
-    """Return the cheapest start of a job now at some placements, of equals the nearest.
-
-    Paths are chosen, spines omitted at random if there is something to draw with.
-    """
-    return cheapest(_starts(occupancy, job, placements, draw=draw))
+) -> Iterator[StartOption]:
+    """Yield the starts of a job at placements, with paths, spines omitted at random if drawn."""
+    for placement in placements:
+        yield occupancy.start(job, route(occupancy, job, placement, draw), after_ms)
 
 
 def cheapest(starts: Iterable[StartOption]) -> StartOption | None:
@@ -75,14 +72,3 @@ def exchange_nodes(occupancy: Occupancy, job: JobRequest, best: StartOption) -> 
                 best = start
                 break
     return best
-
-
-def _starts(
-    occupancy: Occupancy,
-    job: JobRequest,
-    placements: Iterable[Placement],
-    after_ms: float = 0.0,
-    draw: Random | None = None,
-) -> Iterable[StartOption]:
-    routed = (route(occupancy, job, placement, draw) for placement in placements)
-    return (occupancy.start(job, placement, after_ms) for placement in routed)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from metronome_opt.allocation.arguments import ScenarioError, check_network
-from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
+from metronome_opt.allocation.arguments import ALLOCATION_SOLVERS, ScenarioError, check_network
 from metronome_opt.api import allocate as run_solver
 from metronome_opt.cli import options
 from metronome_opt.cli.options import read_names

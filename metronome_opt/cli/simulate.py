@@ -179,9 +179,6 @@ def simulate(
     return 0 if all(case.key in done for case in cases) else 1
 
 
-# ------------------------------------------------------------------ input
-
-
 def _study(wanted: str) -> Study:
     """Return a study by file or by name, or the state of a cluster as one."""
     from metronome_opt.files.documents import is_database
@@ -229,9 +226,6 @@ def _write(records: Sequence[SimulationRecord], output: Path) -> list[Path]:
         return []
     with live_line("writing tables", str):
         return write_tables(records, output)
-
-
-# ------------------------------------------------------------------ output
 
 
 def _print_table(study: Study, records: Sequence[SimulationRecord]) -> None:

@@ -90,8 +90,6 @@ class Engine:
         self._carried = np.zeros(len(capacities))  # by jobs before they were moved
         self._reserve = 2 * len(self._state.uses) if watched else 0  # no event writes more
 
-    # ------------------------------------------------------------------ arrivals and departures
-
     def start_job(
         self,
         job: int,
@@ -254,8 +252,6 @@ class Engine:
         """Count a stop of a job that waits for a new window."""
         self._state.jobs[job]["rephasings"] += 1
 
-    # ------------------------------------------------------------------ time
-
     @property
     def now(self) -> float:
         """The time, in ms."""
@@ -282,8 +278,6 @@ class Engine:
                 return None
             if why == loop.FULL:
                 self._flush_trace()
-
-    # ------------------------------------------------------------------ results
 
     def done(self, job: int) -> int:
         """Return the number of iterations that a job has ended."""
@@ -341,21 +335,12 @@ class Engine:
         """Return the rates on the watched links: time_ms, link, job, rate_mbps."""
         import pandas as pd
 
-        return pd.DataFrame(self.traced())
-
-    def traced(self) -> dict[str, NDArray[Any]]:
-        """Return the columns of `trace`."""
         self._flush_trace()
         time, link, job, rate = map(np.concatenate, zip(*self._traces, strict=True))
-        names = np.array([job.name for job in self.jobs], dtype=object)
-        return {
-            "time_ms": time,
-            "link": np.array(self.links, dtype=object)[link],
-            "job": names[job],
-            "rate_mbps": rate,
-        }
-
-    # ------------------------------------------------------------------ setup
+        links = np.array(self.links, dtype=object)[link]
+        jobs = np.array([job.name for job in self.jobs], dtype=object)[job]
+        columns = {"time_ms": time, "link": links, "job": jobs, "rate_mbps": rate}
+        return pd.DataFrame(columns)
 
     def _flush_trace(self) -> None:
         """Move the records of the trace to `_traces`."""

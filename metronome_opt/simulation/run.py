@@ -174,8 +174,6 @@ class _Simulation:
             bound = self._bound.mean
         return make_result(self._engine, self._rows, used_ms=state.used_ms(), bound=bound)
 
-    # ------------------------------------------------------------------ arrivals and departures
-
     def _start_jobs(self, departed: Sequence[RunningJob]) -> None:
         """Start waiting jobs that can be placed, and plan again if any arrived or departed."""
         state, arrived = self._state, dict[int, None]()
@@ -218,7 +216,7 @@ class _Simulation:
     ) -> dict[int, RunningJob]:
         """Change the paths of flows where the policy says so; return what jobs that ran had."""
         placed = [*departed, *(self._state.running[index] for index in arrived)]
-        links = {link for each in placed for link in each.placement.links}
+        links = {link for job in placed for link in job.placement.links}
         before = dict[int, RunningJob]()
         for name, placement in self._policy.choose_paths(self._state, links).items():
             index = self._indices[name]

@@ -278,9 +278,6 @@ def _with(record: R, settings: Mapping[str, Setting]) -> R:
         raise InputError(explain(error)) from None
 
 
-# ------------------------------------------------------------------ files
-
-
 def read_study(path: str | Path) -> Study:
     """Read a study, or a scenario as the study of itself; errors name file, place and value."""
     folder = Path(path).parent

@@ -1,13 +1,8 @@
-"""Small clusters with few jobs, and all places of their tasks, tried one by one.
-
-`python -m tests.allocation.enumeration 500` compares `search_placements` and `allocate` with them.
-"""
+"""Small clusters with few jobs, and all places of their tasks, tried one by one."""
 
 from __future__ import annotations
 
 import random
-import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -170,24 +165,3 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
             break
         least = min(least, search.values_with_slots(places, terms, Budget())[0])
     return here, least
-
-
-def main(cases: int) -> None:
-    """Print how far `search_placements` and `allocate` are from the best places."""
-    scenarios = [draw_scenario(seed) for seed in range(cases)]
-    prices = [compare_prices(scenario) for scenario in scenarios]
-    _print("price", [found[1] - best[1] for found, best in prices if found[0] == best[0]])
-    slowdowns = filter(None, map(compare_slowdowns, scenarios))
-    _print("slowdown", [found - best for found, best in slowdowns])
-
-
-def _print(what: str, worse: Sequence[float]) -> None:
-    equal = sum(each < 1e-3 for each in worse)
-    sys.stdout.write(
-        f"{what}: {len(worse)} cases, of which {equal} equal within 0.001; "
-        f"mean difference {statistics.mean(worse):.5f}, largest {max(worse):.4f}\n"
-    )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,12 +1,8 @@
-"""Small fabrics of several spines, and all paths of the flows of their jobs, tried one by one.
-
-`python -m tests.allocation.path_enumeration 300` compares `allocate` with them.
-"""
+"""Small fabrics of several spines, and all paths of the flows of their jobs, tried one by one."""
 
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator
 from itertools import product
 
@@ -16,7 +12,6 @@ from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
-from tests.allocation.plan_enumeration import report
 
 _FLOWS = 8  # whose paths are all tried
 _TRIED = 8  # of the best by few candidates, those that are searched for slots as `allocate` does
@@ -111,13 +106,3 @@ def compare(scenario: Scenario) -> tuple[float, float]:
     )
     least = min(search.values_with_slots(each, options, Budget())[0] for each in ranked[:_TRIED])
     return reached, min(reached, least)
-
-
-def main(cases: int) -> None:
-    """Print how far `allocate` is from the best paths."""
-    pairs = [compare(draw_fabric(seed)) for seed in range(cases)]
-    report(pairs)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from metronome_opt import Result, StopReason, allocate, solve
+from metronome_opt.allocation.arguments import ALLOCATION_SOLVERS
 from metronome_opt.allocation.scenario_search import nearest
-from metronome_opt.allocation.solvers import ALLOCATION_SOLVERS
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import build_scenario, read_scenario
 from metronome_opt.scenario.scenario_file import locate

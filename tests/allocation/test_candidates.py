@@ -41,9 +41,6 @@ def used(draw: st.DrawFn) -> CandidatePlacements:
     return made
 
 
-# ------------------------------------------------------------------ flows
-
-
 def test_tasks_of_rack_share_uplink() -> None:
     """Three nodes of 100 a rack, 3:1, make an uplink of 100: two tasks get 50 each."""
     cluster = racks(2, 3, 2, "3:1")
@@ -56,9 +53,6 @@ def test_tasks_of_rack_share_uplink() -> None:
     within = room(cluster).placement(["node-03", "node-04"], job(2))
     assert within.links == {"node-03": 1, "node-04": 1}
     assert within.rate == 100
-
-
-# ------------------------------------------------------------------ network costs
 
 
 def test_candidates_are_where_costs_are_tolerated() -> None:
@@ -79,9 +73,6 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     assert CandidatePlacements(zones()).nearest(replace(job(17), max_network_cost=19)) is None
 
 
-# ------------------------------------------------------------------ spreading
-
-
 @pytest.mark.parametrize(
     ("workers", "nodes"),
     [(2, "11"), (3, "112"), (4, "0112"), (5, "01112"), (6, "011122"), (7, "0111223")],
@@ -91,9 +82,6 @@ def test_task_goes_to_node_with_most_free_gpus(workers: int, nodes: str) -> None
     placed = room(switch(4, 3), node_00=2, node_02=1, node_03=2).spread(job(workers))
     assert placed is not None
     assert placed.nodes == tuple(f"node-0{node}" for node in nodes)
-
-
-# ------------------------------------------------------------------ candidates
 
 
 @given(used(), st.integers(2, 12))

@@ -179,9 +179,6 @@ def test_nearest_places_leave_jobs_without_room_waiting() -> None:
     ]
 
 
-# ------------------------------------------------------------------ nodes with several interfaces
-
-
 def railed() -> dict[str, Any]:
     """Return two racks of two nodes each, with eight GPUs and two interfaces of 100 Mbit/s."""
     nodes = {"u": "r", "v": "s", "x": "r", "y": "s"}

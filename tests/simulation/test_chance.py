@@ -37,9 +37,6 @@ def factors(conditions: Conditions, seed: int = 0, iterations: int = LONG) -> li
     return [(time - BURST) / COMPUTING for time in run.times["a"]]
 
 
-# ------------------------------------------------------------------ how much
-
-
 @pytest.mark.parametrize("jitter", [0.01, 0.1])
 def test_jitter_has_stated_deviation(jitter: float) -> None:
     drawn = factors(Conditions(jitter=jitter))
@@ -49,9 +46,6 @@ def test_jitter_has_stated_deviation(jitter: float) -> None:
     assert max(abs(factor - 1) for factor in drawn) <= 3 * jitter * (1 + 1e-9)
     within = sum(abs(factor - 1) < jitter for factor in drawn) / LONG
     assert within == pytest.approx(0.683, abs=0.03)  # as a normal one
-
-
-# ------------------------------------------------------------------ drift
 
 
 def test_clocks_drift_uniformly_within_limit() -> None:
@@ -75,9 +69,6 @@ def test_clocks_drift_uniformly_within_limit() -> None:
     assert max(rates) > 0.9 * ppm
     assert statistics.fmean(rates) == pytest.approx(0, abs=4 * ppm / math.sqrt(3 * jobs))
     assert statistics.stdev(rates) == pytest.approx(ppm / math.sqrt(3), rel=0.15)
-
-
-# ------------------------------------------------------------------ independence of other jobs
 
 
 def computing(run: FreeRun) -> list[float]:

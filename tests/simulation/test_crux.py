@@ -68,9 +68,6 @@ def test_one_level_is_no_order() -> None:
     assert pair("crux:levels=1", KEEN, IDLE) == pair("nearest", KEEN, IDLE)
 
 
-# ------------------------------------------------------------------ what going first is worth
-
-
 def pattern(compute: int, sending: int) -> Iteration:
     """Return an iteration that computes, then sends at all that a link of 1 Mbit/s carries."""
     return iteration_of((Fraction(compute), Fraction(0)), (Fraction(sending),), (Fraction(1),))
@@ -91,9 +88,6 @@ def test_job_with_more_to_gain_is_first() -> None:
     """The published example, a second of it in 20 ms: of equal intensities, the shorter job."""
     short = {"model": "Middling", "batch": 2, "iterations": 200}
     assert pair("crux", KEEN | {"batch": 4}, short) == pytest.approx({"a": 120, "b": 40}, rel=0.01)
-
-
-# ------------------------------------------------------------------ levels
 
 
 def all_meet(intensities: Sequence[float]) -> NDArray[np.float64]:

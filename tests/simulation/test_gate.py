@@ -53,9 +53,6 @@ def test_bursts_begin_as_in_table(case: Case) -> None:
     assert begun(case) == list(case.begins)
 
 
-# ------------------------------------------------------------------ many jobs
-
-
 @st.composite
 def claimed(draw: st.DrawFn, instance: Instance) -> tuple[Claim, ...]:
     """Draw claims that do not fit the jobs, in parts of a slot."""

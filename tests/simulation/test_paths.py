@@ -59,9 +59,6 @@ def test_a_slower_path_makes_the_rest_of_a_burst_slower() -> None:
     assert engine.now == 70
 
 
-# ------------------------------------------------------------------ policies
-
-
 def times(run: SimulationResult, which: str = "mean") -> list[float]:
     """Return iteration times of all jobs, in their order."""
     return [float(each) for each in run.jobs[f"iteration_{which}_ms"]]

@@ -28,9 +28,6 @@ def slowdowns(run: SimulationResult) -> dict[str, float]:
     return {name: means[name] / ideal[name] for name in means}
 
 
-# ------------------------------------------------------------------ offsets
-
-
 @SHIFTING
 def test_compatible_jobs_are_not_slowed_down(policy: str) -> None:
     """Bursts of 20 of 60 ms; 80 ms if they are not shifted."""
@@ -105,9 +102,6 @@ def test_newcomer_delays_others_by_less_than_an_iteration(policy: str, arrival: 
     assert max(column(run, "iteration_max_ms").values()) < 90
 
 
-# ------------------------------------------------------------------ placement
-
-
 @pytest.mark.parametrize("policy", ["exclusive", "cassini", "metronome"])
 def test_single_job_is_placed_on_one_node(policy: str) -> None:
     """Two tasks on one node need no network."""
@@ -122,9 +116,6 @@ def test_metronome_delays_job_that_would_overload_links() -> None:
     assert job_table(simulate(scene(switch(2, 4), *jobs), "metronome"))["d"]["start_s"] > 0.1
 
 
-# ------------------------------------------------------------------ exclusive
-
-
 def test_exclusive_admits_jobs_whose_peaks_fit() -> None:
     """Two tasks a node of 100 send at 50, so a fills its links; b waits for it, c does not."""
     given = scene(
@@ -137,9 +128,6 @@ def test_exclusive_admits_jobs_whose_peaks_fit() -> None:
     assert rows["c"]["start_s"] == 0
     assert rows["b"]["start_s"] == pytest.approx(max(rows["a"]["end_s"], rows["c"]["end_s"]))
     assert slowdowns(simulate(given, "exclusive")) == pytest.approx({"a": 100 / 70, "b": 1, "c": 1})
-
-
-# ------------------------------------------------------------------ options
 
 
 def crowd(count: int) -> Scenario:

@@ -47,9 +47,6 @@ def text(run: SimulationResult) -> str:
     return "\n".join([*(frame.to_csv() for frame in frames), repr((run.makespan_s, run.events))])
 
 
-# ------------------------------------------------------------------ analytic cases
-
-
 @ALL_POLICIES
 def test_single_job_takes_ideal_time(policy: str) -> None:
     given = four(work("a", 0, 1, arrival_s=5))
@@ -84,9 +81,6 @@ def test_waiting_jobs_start_by_priority(policy: str) -> None:
     )
     starts = column(simulate(given, policy), "start_s")
     assert sorted(starts, key=lambda name: starts[name]) == ["a", "heavy", "early", "late"]
-
-
-# ------------------------------------------------------------------ laws
 
 
 def test_jobs_have_their_own_jitter_or_that_of_conditions() -> None:
@@ -144,9 +138,6 @@ def test_job_cut_off_by_horizon_has_no_end(policy: str) -> None:
     assert rows["e"]["iterations"] == 0
 
 
-# ------------------------------------------------------------------ refusals
-
-
 def check_refusal(given: Scenario, part: str, **arguments: Any) -> None:
     with pytest.raises(InputError, match=part) as caught:
         simulate(given, **arguments)
@@ -176,9 +167,6 @@ def test_interface_too_slow_to_be_shared_is_refused(policy: str, nodes: int, sai
     """Two tasks would get half of 1 Mbit/s each; rates are whole. A task on each node has all."""
     given = scene(switch(nodes, 2, nic_mbps=1), work("a", 0, 0, 1, 1, allreduce="tasks"))
     check_refusal(given, said, policy=policy)
-
-
-# ------------------------------------------------------------------ flows
 
 
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "ideal"])

@@ -16,8 +16,6 @@ from metronome_opt.simulation.study import find_study, read_study
 from tests.scenario.examples import scenario
 from tests.simulation.studies import document, study
 
-# ------------------------------------------------------------------ refusals
-
 
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -93,9 +91,6 @@ def test_impossible_draw_is_refused_in_one_line(changes: dict[str, Any], message
         made.scenario(made.cells[0], 0)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-# ------------------------------------------------------------------ cells and files
 
 
 def test_cells_are_ordered_combinations_of_grid() -> None:

@@ -59,9 +59,6 @@ def test_newcomers_get_smaller_shares(
         assert begun + run.times[name].cumsum() == pytest.approx(expected, rel=SLACK)
 
 
-# ------------------------------------------------------------------ other ways of sharing
-
-
 def bytes_of(run: FreeRun) -> list[object]:
     """Return all that came of a run, comparable to the last bit."""
     return [
@@ -80,9 +77,6 @@ def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
     fair = free_run(*drawn, ITERATIONS, "fair", conditions, seed)
     tcp = free_run(*drawn, ITERATIONS, "tcp", conditions, seed, tcp=EQUALS)
     assert bytes_of(tcp) == bytes_of(fair)
-
-
-# ------------------------------------------------------------------ random shares
 
 
 @kernel

@@ -21,8 +21,6 @@ PATTERN = Iteration.of_job(job("a", 10, (6, 4, 100)), 10)
 # 60 ms of computing, 20 ms of bursting.
 SHORT = iteration_of((Fraction(60), Fraction(0)), (Fraction(2000),), (Fraction(100),))
 
-# ------------------------------------------------------------------ schedules
-
 
 def test_schedule_may_allow_more_stretch_than_job() -> None:
     instance = links(job("a", 10, (6, 4, 100)))
@@ -42,9 +40,6 @@ def test_schedule_of_another_instance_is_refused(
     with pytest.raises(InputError, match=named) as caught:
         simulate_schedule(links(job("a", 10, (6, 4, 100))), offsets, iterations=iterations)
     assert "\n" not in str(caught.value)
-
-
-# ------------------------------------------------------------------ early and late jobs
 
 
 def test_early_job_waits_only_beyond_its_tolerance() -> None:
@@ -67,9 +62,6 @@ def test_iterations_with_jitter_begin_in_their_windows() -> None:
     assert column(run, "rephasings") == {"a": 0}
 
 
-# ------------------------------------------------------------------ a plan is changed
-
-
 @pytest.mark.parametrize("start", [110.0, 120.0, 150.0])
 def test_waiting_job_takes_new_window(start: float) -> None:
     """It waits from 100 to 130; at 110 it gets another start than 130."""
@@ -79,9 +71,6 @@ def test_waiting_job_takes_new_window(start: float) -> None:
     engine.set_windows(0, windows, start)
     assert finish(engine) == [[start, 130, 130, 100]]
     assert engine.rephasings(0) == 0
-
-
-# ------------------------------------------------------------------ clocks drift
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -115,9 +104,6 @@ def test_clock_is_set_when_off_by_more_than_the_tolerance(seed: int) -> None:
         assert engine.rephasings(0) == 0
 
 
-# ------------------------------------------------------------------ counted once each
-
-
 def test_rephasing_of_a_held_group_counts_once_per_job() -> None:
     """a and b meet from 60 on, once, when b bursts for 20: a is 20 late, the others wait once."""
     held = WindowSchedule(100.0, 1.0, group=1)
@@ -146,9 +132,6 @@ def test_job_leaves_at_the_end_of_its_iteration(moment: int, end: int) -> None:
     assert engine.run(math.inf) is None
 
 
-# ------------------------------------------------------------------ bursts that have windows
-
-
 @pytest.mark.parametrize(
     ("due", "times"),
     [
@@ -160,9 +143,6 @@ def test_bursts_wait_for_windows_and_iterations_do_not(due: float, times: list[f
     engine = running(PATTERN, windows=[WindowSchedule(130.0, 4.0, 0, (due,))], iterations=5)
     assert finish(engine)[0] == times
     assert engine.rephasings(0) == 0
-
-
-# ------------------------------------------------------------------ a burst waits for a new window
 
 
 def due_at(due: float) -> WindowSchedule:

@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.files.records import FrozenDict
-from metronome_opt.problem.instance import Instance, Job, Link
+from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import PairPrices
 from metronome_opt.scenario.iteration import Iteration
 
@@ -85,22 +85,21 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
 
     It is at least that of isolated jobs, and no more if jobs leave.
     """
-    none: Mapping[_Place, Fraction] = FrozenDict()
     alone = {
         job.name: isolated_iteration(instance, job).duration / (job.period * instance.slot_ms)
         for job in instance.jobs
     }
-    own = _weights(instance)
+    weighted = any(job.weight for job in instance.jobs)
+    own = {job.name: job.weight if weighted else 1 for job in instance.jobs}
     # Of time over period; a slowdown is a multiple of the best period of a job.
     weights = {job.name: own[job.name] * instance.over_best(job) for job in instance.jobs}
     # The slowdown of a job of weight 0 does not count.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
     constraints = {} if until_jobs_leave else _constraints(instance, fastest)
+    none: Mapping[_Place, Fraction] = {}
     candidates = (none, _prices(weights, fastest, constraints))
-    return max(
-        (_proved(weights, sum(own.values()), alone, constraints, prices) for prices in candidates),
-        key=lambda bound: bound.value,
-    )
+    terms = (weights, sum(own.values()), alone, constraints)
+    return max((_proved(*terms, prices) for prices in candidates), key=lambda bound: bound.value)
 
 
 def _proved(
@@ -143,17 +142,6 @@ def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
     return Fraction(root, square.denominator * _DIGITS)
 
 
-def _weights(instance: Instance) -> dict[str, int]:
-    """Return the weights of the jobs; all are 1 if all are 0."""
-    weighted = any(job.weight for job in instance.jobs)
-    return {job.name: job.weight if weighted else 1 for job in instance.jobs}
-
-
-def _load(job: Job, link: Link) -> Fraction:
-    """Return the share of a link that a job needs to keep its period."""
-    return Fraction(job.links[link.name] * job.volume, job.period * link.capacity)
-
-
 def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constraints:
     """Return the distinct constraints that do not hold if all jobs run as if isolated."""
     found: dict[frozenset[tuple[str, Fraction]], tuple[_Place, Mapping[str, Fraction]]] = {}
@@ -167,21 +155,20 @@ def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constr
             )
             for job in jobs
         }
-        loads = {job.name: _load(job, link) for job in jobs}
-        for place, shares in _on_link(link.name, loads, uses):
+        # What each job needs to keep its period.
+        loads = {
+            job.name: Fraction(job.links[link.name] * job.volume, job.period * link.capacity)
+            for job in jobs
+        }
+        on_link: list[tuple[_Place, Mapping[str, Fraction]]] = [(_Place(link.name), loads)]
+        for pair in combinations(uses, 2):
+            for kind, both in enumerate(_pair_shares(*(uses[name] for name in pair))):
+                place = _Place(link.name, pair, kind)
+                on_link.append((place, dict(zip(pair, both, strict=True))))
+        for place, shares in on_link:
             if sum(share * fastest[name] for name, share in shares.items()) > 1:
                 found.setdefault(frozenset(shares.items()), (place, shares))
     return dict(found.values())
-
-
-def _on_link(
-    link: str, loads: Mapping[str, Fraction], uses: Mapping[str, _Use]
-) -> Iterator[tuple[_Place, Mapping[str, Fraction]]]:
-    """Yield the constraints on a link: its load, then those of pairs."""
-    yield _Place(link), loads
-    for pair in combinations(uses, 2):
-        for kind, shares in enumerate(_pair_shares(*(uses[name] for name in pair))):
-            yield _Place(link, pair, kind), dict(zip(pair, shares, strict=True))
 
 
 def _pair_shares(first: _Use, second: _Use) -> list[tuple[Fraction, Fraction]]:
@@ -194,10 +181,10 @@ def _pair_shares(first: _Use, second: _Use) -> list[tuple[Fraction, Fraction]]:
     if both <= 1:
         return []
     own = [use.load + use.peak * use.computing for use in (first, second)]
-    meeting = [
-        (both - 1) * _meeting(one, other) / one.period
-        for one, other in ((first, second), (second, first))
-    ]
+    meeting = []
+    for one, other in ((first, second), (second, first)):
+        times = [min(_times(*burst, other)) for burst in one.bursts]  # in which bursts meet, ms
+        meeting.append((both - 1) * sum(times, Fraction(0)) / one.period)
     return [
         (
             first.load + (1 - second.peak) * first.computing,
@@ -206,11 +193,6 @@ def _pair_shares(first: _Use, second: _Use) -> list[tuple[Fraction, Fraction]]:
         ((own[0] + meeting[0]) / both, own[1] / both),
         (own[0] / both, (own[1] + meeting[1]) / both),
     ]
-
-
-def _meeting(use: _Use, other: _Use) -> Fraction:
-    """Return how long the bursts of an iteration meet bursts of another job at least, ms."""
-    return sum((min(_times(*burst, other)) for burst in use.bursts), Fraction(0))
 
 
 def _times(length: Fraction, share: Fraction, other: _Use) -> Iterator[Fraction]:
@@ -234,7 +216,7 @@ def _prices(
 ) -> Mapping[_Place, Fraction]:
     """Return nearly optimal prices."""
     if not constraints:
-        return FrozenDict()
+        return {}
     import numpy as np
     from scipy.optimize import minimize
 
@@ -260,8 +242,5 @@ def _prices(
         bounds=[(0, None)] * len(constraints),
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000},
     )
-    rounded = {
-        place: Fraction(float(price * unit)).limit_denominator(_DENOMINATOR)
-        for place, price in zip(constraints, found.x, strict=True)
-    }
-    return FrozenDict({place: price for place, price in rounded.items() if price > 0})
+    rounded = (Fraction(float(price * unit)).limit_denominator(_DENOMINATOR) for price in found.x)
+    return {place: p for place, p in zip(constraints, rounded, strict=True) if p > 0}

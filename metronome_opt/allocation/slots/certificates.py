@@ -13,11 +13,11 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     Reason,
     at_periods,
     find_gap_conflict,
-    load,
+    overloads,
     shorten_periods,
 )
 from metronome_opt.allocation.slots.greedy import PartialSchedule
-from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Refutation
 from metronome_opt.verify.refutations import MAX_STEPS, NODE_STEPS, is_left_out
 
@@ -31,6 +31,13 @@ def prove(
 
     A bound comes with all refutations from which it follows: jobs and pairs that do not fit, and
     links that cannot carry all their jobs. There is no bound if its proof is too long.
+
+    Parameters
+    ----------
+    fit
+        What `check_feasibility` found for the instance.
+    drop, cushion_slots
+        As it was given them.
     """
     prover = _Prover(FeasibilityProblem(instance, cushion_slots))
     stated = [
@@ -58,10 +65,8 @@ class _Prover:
         """Return the refutation of jobs that do not fit, with its proof unless that is too long."""
         for overload in self._overloads(periods):
             return overload
-        full = find_gap_conflict(
-            at_periods(self._problem.instance, periods, self._problem.cushion_slots)
-        )
-        if full is not None:
+        instance, cushion_slots = self._problem.instance, self._problem.cushion_slots
+        if full := find_gap_conflict(at_periods(instance, periods, cushion_slots)):
             link, names = full
             return Refutation(periods={name: periods[name] for name in names}, link=link)
         most = self._steps // 2  # a tree that is too long leaves steps to the others
@@ -89,15 +94,8 @@ class _Prover:
 
     def _overloads(self, periods: Mapping[str, int]) -> Iterator[Refutation]:
         """Yield the links to which some jobs bring more traffic than they carry."""
-        instance, cushion_slots = self._problem.instance, self._problem.cushion_slots
-        for link in instance.links:
-            loads = {
-                job.name: job.links[link.name] * load(job, periods[job.name], cushion_slots)
-                for job in (instance.jobs[index] for index in instance.jobs_on[link.name])
-                if job.name in periods
-            }
-            if sum(loads.values()) > link.capacity:
-                yield Refutation(periods={name: periods[name] for name in loads}, link=link.name)
+        for link, loads in overloads(self._problem.instance, periods, self._problem.cushion_slots):
+            yield Refutation(periods={name: periods[name] for name in loads}, link=link.name)
 
 
 def search_tree(
@@ -126,7 +124,10 @@ def search_tree(
     path: list[tuple[int, list[int]]] = []
     while path or not tree:
         left = set(range(len(costs))) - {index for index, _ in path}
-        choices = {index: _open_slots(placed, part.jobs[index]) for index in sorted(left)}
+        choices = dict[int, list[int]]()
+        for other in sorted(left):  # the slots at which a job overloads no link
+            cost = placed.costs(part.jobs[other].name, part.jobs[other].period)
+            choices[other] = [] if cost is None else np.flatnonzero(cost == 0).tolist()
         index = min(choices, key=lambda index: len(choices[index]), default=None)
         if index is None or steps < costs[index]:
             return None, steps
@@ -146,9 +147,3 @@ def search_tree(
             index, slots = path[-1]
             placed.put(part.jobs[index].name, part.jobs[index].period, slots[-1])
     return tuple(tree), steps
-
-
-def _open_slots(placed: PartialSchedule, job: Job) -> list[int]:
-    """Return the slots at which a job overloads no link."""
-    cost = placed.costs(job.name, job.period)
-    return [] if cost is None else np.flatnonzero(cost == 0).tolist()

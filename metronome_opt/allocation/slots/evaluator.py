@@ -118,8 +118,6 @@ class PlanEvaluator:
         least = self.simulator.least
         return all(one <= other + MIN_GAIN for one, other in zip(values, least, strict=True))
 
-    # ------------------------------------------------------------------ choice
-
     def best(
         self, incumbent: Plan, others: Sequence[Plan], gain: float | Fraction = MIN_GAIN
     ) -> Plan:
@@ -196,8 +194,6 @@ class PlanEvaluator:
             if least < -MIN_GAIN or most > MIN_GAIN:
                 return None
         return True if high[-1] < -gain else False if low[-1] > -gain else None
-
-    # ------------------------------------------------------------------ replications
 
     def _replicate(self, plan: Plan, looks: int) -> Floats:
         """Return the slowdowns of a plan up to a look, shape (replications, jobs)."""

@@ -21,7 +21,7 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     Reason,
     at_periods,
     find_gap_conflict,
-    load,
+    overloads,
     restore_offsets,
     shorten_periods,
 )
@@ -163,8 +163,6 @@ class FeasibilityTest:
             parts.append(found.offsets)
         return FeasibilityDecision(offsets=restore_offsets(self.instance, cut.join(parts)))
 
-    # ------------------------------------------------------------------ without search
-
     def _refute(self, periods: Mapping[str, int]) -> Conflict | None:
         """Return a conflict that is seen without a search."""
         jobs = self.instance.jobs
@@ -182,45 +180,33 @@ class FeasibilityTest:
         for number, (i, j) in enumerate(pairs.forbidden):
             if number % 1024 == 0 and self.problem.budget.stopped:
                 return None
-            mine = {jobs[index].name: periods[jobs[index].name] for index in (i, j)}
-            if not pairs.fit(i, j, *mine.values()):
-                return Conflict(Reason.PAIR, mine)
+            both = {jobs[index].name: periods[jobs[index].name] for index in (i, j)}
+            if not pairs.fit(i, j, *both.values()):
+                return Conflict(Reason.PAIR, both)
         return self._refute_loads(periods)
 
     def _refute_loads(self, periods: Mapping[str, int]) -> Conflict | None:
-        for link in self.instance.links:
-            users = (self.instance.jobs[index] for index in self.instance.jobs_on[link.name])
-            loads = {
-                job.name: job.links[link.name]
-                * load(job, periods[job.name], self.problem.cushion_slots)
-                for job in users
-                if job.name in periods
-            }
+        for link, loads in overloads(self.instance, periods, self.problem.cushion_slots):
             spare = sum(loads.values()) - link.capacity
-            if spare > 0:
-                for name, mine in sorted(loads.items(), key=lambda item: item[1]):
-                    if mine < spare:
-                        spare -= loads.pop(name)
-                return Conflict(Reason.LOAD, {name: periods[name] for name in loads})
+            for name, mine in sorted(loads.items(), key=lambda item: item[1]):
+                if mine < spare:
+                    spare -= loads.pop(name)
+            return Conflict(Reason.LOAD, {name: periods[name] for name in loads})
         return None
-
-    # ------------------------------------------------------------------ by search
 
     def _decide_block(self, block: Instance, periods: Mapping[str, int]) -> FeasibilityDecision:
         key = (*sorted(periods.items()), *(link.name for link in block.links))
         known = self._known.get(key)
         if known is None:
-            known = self._look_at_links(block, periods) or self._search(block)
+            placements = _MAX_PLACEMENTS if self._quick else 2**62
+            terms = (self.problem.budget, placements, self.problem.seed)
+            known = self._look_at_links(block, periods) or search_offsets(block, *terms)
             if known.refutation is not None:
                 named = {name: periods[name] for name in known.refutation.periods}
                 known = FeasibilityDecision(refutation=Conflict(Reason.SEARCH, named))
             if known != FeasibilityDecision():
                 self._known[key] = known
         return known
-
-    def _search(self, block: Instance) -> FeasibilityDecision:
-        placements = _MAX_PLACEMENTS if self._quick else 2**62
-        return search_offsets(block, self.problem.budget, placements, self.problem.seed)
 
     def _look_at_links(
         self, block: Instance, periods: Mapping[str, int]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -87,14 +87,14 @@ class FeasibilityProblem:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        self.instance = in_units(self.instance)
+        self.instance = _in_units(self.instance)
 
     def weight_without(self, gated: Container[str]) -> int:
         """Return the weight of the jobs that are not gated."""
         return sum(job.weight for job in self.instance.jobs if job.name not in gated)
 
 
-def in_units(instance: Instance) -> Instance:
+def _in_units(instance: Instance) -> Instance:
     """Return an instance whose sums of bandwidths are far below 2**63.
 
     Where they are not, bandwidths are divided by their greatest common divisor.
@@ -193,6 +193,20 @@ def load(job: Job, period: int, cushion_slots: int = 0) -> Fraction:
         for phase, begin in zip(phases, begins, strict=True)
     )
     return Fraction(volume, period)
+
+
+def overloads(
+    instance: Instance, periods: Mapping[str, int], cushion_slots: int
+) -> Iterator[tuple[Link, dict[str, Fraction]]]:
+    """Yield links to which jobs bring more traffic than they carry, with what each job brings."""
+    for link in instance.links:
+        loads = {
+            job.name: job.links[link.name] * load(job, periods[job.name], cushion_slots)
+            for job in (instance.jobs[index] for index in instance.jobs_on[link.name])
+            if job.name in periods
+        }
+        if sum(loads.values()) > link.capacity:
+            yield link, loads
 
 
 def find_gap_conflict(instance: Instance) -> tuple[str, tuple[str, ...]] | None:

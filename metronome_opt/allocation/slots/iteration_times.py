@@ -56,8 +56,12 @@ def iteration_times(
 ) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms, as `allocate` states them.
 
-    Computing times vary by the jitter of each job. Equal arguments give equal times. Links are
-    shared as of `PlanSimulator`.
+    Computing times vary by the jitter of each job. Equal arguments give equal times.
+
+    Parameters
+    ----------
+    network
+        As of `PlanSimulator`.
     """
     threads = os.cpu_count() or 1
     simulator = partial(PlanSimulator, instance, _SEEDS, network=network, threads=threads)

@@ -119,7 +119,7 @@ class Master:
             )
 
 
-def select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> FeasibilityResult:
+def _select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> FeasibilityResult:
     """Find gated jobs of the maximum weight: the master proposes, the test refutes.
 
     Jobs of a proposal that does not fit are those that `fit_greedily` places first.
@@ -217,7 +217,7 @@ def check_feasibility(
     with interrupt_stops(problem.budget):
         if chosen.exact and drop:
             minimise: Any = chosen.load()
-            fit = select_gated_jobs(problem, minimise)
+            fit = _select_gated_jobs(problem, minimise)
         elif chosen.exact:
             fit = _decide(problem, periods)
         else:

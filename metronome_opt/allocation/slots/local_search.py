@@ -41,19 +41,15 @@ def improve_plan(
                 if is_over():
                     return found
                 reached = evaluator.values(moved)
-                simpler = _complexity(moved) < _complexity(plan)
-                gain = -_MIN_GAIN if simpler else _MIN_GAIN
+                # Jobs that are gated, and jobs in a class above the lowest, make a plan complex.
+                complexity, before_move = (len(p.periods) + len(p.classes) for p in (moved, plan))
+                gain = -_MIN_GAIN if complexity < before_move else _MIN_GAIN
                 if is_better(reached, values, gain):
                     plan, values = moved, lowest(reached, values)
                     found.append(plan)
         if plan is before:
             break
     return found
-
-
-def _complexity(plan: Plan) -> int:
-    """Return how many jobs are gated, and how many are in a class above the lowest."""
-    return len(plan.periods) + len(plan.classes)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,15 @@ class SlotSearchOptions:
         """Return an evaluator of plans of a group.
 
         Gated jobs have to find into their slots unless it is known what a change costs.
+
+        Parameters
+        ----------
+        first_seed
+            Seeds of replications are counted from here.
+        periods
+            Length of a replication, in periods of the longest job.
+        change_costs
+            As of `PlanEvaluator`.
         """
         simulator_of = partial(
             PlanSimulator,

@@ -27,7 +27,6 @@ from metronome_opt.allocation.slots.plan_search import (
     long_periods,
 )
 from metronome_opt.allocation.slots.simulator import PlanSimulator
-from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.presolve.blocks import components
@@ -80,7 +79,7 @@ def choose_slots(
             if group.fits_as_reserved:
                 continue  # their idle time is only known once they run
             way = group.choose()
-            if group.is_slow:
+            if group.is_slow(group.stay):
                 why.append(group.describe(way))
             if way is not group.stay:
                 offsets |= way.offsets
@@ -111,19 +110,13 @@ class _Group:
 
     @cached_property
     def _evaluator(self) -> PlanEvaluator:
+        periods, classes = long_periods(self._instance), self.plan.classes
         return PlanEvaluator(
-            partial(
-                PlanSimulator,
-                self._instance,
-                periods=long_periods(self._instance),
-                classes=self.plan.classes,
-            ),
+            partial(PlanSimulator, self._instance, periods=periods, classes=classes),
             _FIRST_SEED,
             base=self.stay,
-            change_costs=self._change_costs,
+            change_costs=lambda plan: float(_CHANGE_COST) * np.array(self._waits(plan), float),
         )
-
-    # ------------------------------------------------------------------ plans
 
     @cached_property
     def stay(self) -> Plan:
@@ -133,10 +126,6 @@ class _Group:
             for name, period in self.plan.periods.items()
         }
         return Plan({**self._instance.unshifted, **offsets}, self.plan.periods)
-
-    @cached_property
-    def _free(self) -> Plan:
-        return Plan(self._instance.unshifted)
 
     def _others(self) -> Iterator[Plan]:
         """Yield other plans: one of minimum slowdown, and one with no job gated."""
@@ -149,7 +138,7 @@ class _Group:
         best = find_plan(self._instance, options, Budget(_MAX_SECONDS))
         if best.periods:
             yield self._near(best)
-        yield self._free
+        yield Plan(self._instance.unshifted)
 
     def _near(self, plan: Plan) -> Plan:
         """Return a plan rotated so that waiting for it costs least."""
@@ -163,9 +152,7 @@ class _Group:
             Plan({**plan.offsets, **dict(zip(kept, way, strict=True))}, plan.periods)
             for way in ways
         )
-        return min(plans, key=self._total_wait)
-
-    # ------------------------------------------------------------------ choice
+        return min(plans, key=lambda tried: sum(self._waits(tried), Fraction(0)))
 
     def choose(self) -> Plan:
         """Return the plan that is chosen."""
@@ -173,7 +160,7 @@ class _Group:
         if not evaluator.is_within_loss(chosen):
             chosen = self.stay
         chosen = evaluator.best(chosen, [self.stay], _MIN_GAIN)
-        if self._value(chosen) > evaluator.simulator.least[0] + _MIN_LOSS:
+        if self.is_slow(chosen):
             chosen = evaluator.best(chosen, list(self._others()), _MIN_GAIN)
         return chosen
 
@@ -188,11 +175,6 @@ class _Group:
                 or any(self.hyperperiod % length == 0 for length in range(job.period, period))
             ):
                 return False
-        return self._fits
-
-    @cached_property
-    def _fits(self) -> bool:
-        """Whether the gated jobs fit, with corrected reservations."""
         periods = self.corrected.periods
         kept = [job for job in self._instance.jobs if job.name in periods]
         if not kept:
@@ -202,20 +184,12 @@ class _Group:
         gated = self._instance.replace(jobs=tuple(kept))
         return not any(link.unserved for link in evaluate(gated, offsets, stretch).links)
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether present iterations are noticeably longer than isolated ones."""
-        return self._value(self.stay) > self._evaluator.simulator.least[0] + _MIN_LOSS
+    def is_slow(self, plan: Plan) -> bool:
+        """Return whether iterations are noticeably longer under a plan than isolated ones."""
+        return self._value(plan) > self._evaluator.simulator.least[0] + _MIN_LOSS
 
     def _value(self, plan: Plan) -> float:
         return self._evaluator.means(plan)[0]
-
-    def _total_wait(self, plan: Plan) -> Fraction:
-        """Return the sum of the waits of all jobs for a plan, in iterations."""
-        return sum(self._waits(plan), Fraction(0))
-
-    def _change_costs(self, plan: Plan) -> Floats:
-        return float(_CHANGE_COST) * np.array([float(wait) for wait in self._waits(plan)])
 
     def _waits(self, plan: Plan) -> list[Fraction]:
         """Return for each job the iterations that it waits to change to a plan."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 import numpy as np
@@ -162,7 +161,11 @@ class PlanSimulator:
 
         A job that does not end an iteration within the replication takes as long as that.
         """
-        replicate = partial(self._times, plan)
+
+        def replicate(seed: int) -> Floats:
+            times = self._start(plan, seed).mean_times(self._warm, self._horizon)
+            return np.where(np.isnan(times), self._horizon, times)
+
         if min(self._threads, len(self.seeds)) > 1:  # the event loop does not hold the interpreter
             with ThreadPoolExecutor(self._threads) as pool:
                 times = list(pool.map(replicate, self.seeds))
@@ -183,10 +186,6 @@ class PlanSimulator:
         engine = self._start(plan, self.seeds[0])
         engine.run(self._horizon)
         return engine
-
-    def _times(self, plan: Plan, seed: int) -> Floats:
-        times = self._start(plan, seed).mean_times(self._warm, self._horizon)
-        return np.where(np.isnan(times), self._horizon, times)
 
     def _start(self, plan: Plan, seed: int) -> Engine:
         slot_ms = self.instance.slot_ms

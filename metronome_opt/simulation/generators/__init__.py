@@ -13,8 +13,7 @@ from metronome_opt.files.records import Record, check_one
 from metronome_opt.simulation.generators.context import Generator
 from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulation.generators.periodic import Periodic
-from metronome_opt.simulation.generators.ring import Ring
-from metronome_opt.simulation.generators.sweeps import Sweeps
+from metronome_opt.simulation.generators.published import Ring, Sweeps
 from metronome_opt.simulation.generators.traces import Trace
 
 

@@ -187,12 +187,12 @@ def published_job(
             f"faster: {name} has {iterations:.3g} iterations, above {MAX_ITERATIONS:,}; let time "
             "pass faster"
         )
-    each = gpus if gpus <= context.widest else math.gcd(gpus, context.widest)
+    task_gpus = gpus if gpus <= context.widest else math.gcd(gpus, context.widest)
     return JobSpec(
         name=name,
         traffic=step.traffic(rate_mbps),
-        workers=gpus // each,
-        each=Resources(gpus=each),
+        workers=gpus // task_gpus,
+        each=Resources(gpus=task_gpus),
         allreduce="ring",
         arrival_s=arrival_s,
         iterations=max(1, round(iterations)),

@@ -102,7 +102,7 @@ def _read_options(text: str, make: Callable[..., Policy]) -> dict[str, Any]:
     """Return the options that the text states for a policy."""
     name, *stated = text.split(":")
     parameters = signature(make, eval_str=True).parameters.values() if stated else ()
-    known = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    known = {its.name: its.annotation for its in parameters if its.kind is its.KEYWORD_ONLY}
     known[_ROUTING] = Routing
     options = {}
     for setting in stated:

@@ -13,7 +13,6 @@ import pytest
 from metronome_opt import allocate
 from metronome_opt.allocation.slots.bound import slowdown_bound
 from metronome_opt.allocation.slots.evaluator import PlanEvaluator
-from metronome_opt.allocation.slots.local_search import OtherSlots, improve_plan
 from metronome_opt.allocation.slots.periods import PeriodCandidates
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
@@ -25,7 +24,6 @@ from tests.allocation.slots.cases import (
     ALTERNATING,
     TIGHT,
     assert_sound,
-    evaluator_of,
     gated_jobs,
     twice,
 )
@@ -127,31 +125,6 @@ def test_short_time_limits_are_kept(seconds: float) -> None:
     result = allocate(ALTERNATING, time_limit=seconds, threads=1)
     assert time.process_time() - began < seconds + 5
     assert_sound(result)
-
-
-def test_no_plan_is_simulated_after_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget = Budget()
-    judged = []
-    real = PlanEvaluator.best
-
-    def last(evaluator: PlanEvaluator, plan: Plan, others: Sequence[Plan]) -> Plan:
-        judged.append(plan)
-        budget.end(StopReason.TIME_LIMIT)
-        return real(evaluator, plan, others)
-
-    monkeypatch.setattr(PlanEvaluator, "best", last)
-    terms = SlotSearchOptions(network="fair")
-    assert search_plan(TIGHT, terms, budget).slowdowns.keys() == TIGHT.unshifted.keys()
-    assert len(judged) == 1
-
-
-def test_no_job_is_changed_after_time_limit() -> None:
-    evaluator = evaluator_of(ALTERNATING, 0, periods=40)
-    kept = {each.name: each.period for each in ALTERNATING.jobs}
-    told = Plan(ALTERNATING.unshifted, kept)  # they meet in these slots as they do without
-    moves = OtherSlots(ALTERNATING, kept, lambda _: True, evaluator.slowdowns)
-    assert improve_plan(evaluator, told, lambda: False, moves)
-    assert improve_plan(evaluator, told, lambda: True, moves) == []
 
 
 def test_search_leaves_time_for_the_last_comparison(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,9 +42,6 @@ def stated(instance: Instance, cushion: int, *proofs: Refutation, **others: Any)
     return feasible(instance.name, **{"offsets": {}, **fields, **others})
 
 
-# ------------------------------------------------------------------ a second reading
-
-
 def load(instance: Instance, link: str, periods: Mapping[str, int], cushion: int) -> Fraction:
     users = [job for job in instance.jobs if job.name in periods and link in job.links]
     sent = {job.name: int(rates_of(job, job.period, cushion).sum()) for job in users}
@@ -153,9 +150,6 @@ def least_left_out(instance: Instance, proofs: tuple[Refutation, ...], cushion: 
         for out in combinations(names, size)
         if all(allows(each, out) for each in proofs)
     )
-
-
-# ------------------------------------------------------------------ mutations
 
 
 def mutations(
@@ -282,8 +276,6 @@ def test_answers_equal_enumeration_and_proofs_alone_pass(seeds: range) -> None:
     kinds = ("fit", "load", "pair", "more jobs", "bounds", "changed, still a proof")
     assert all(cases.counts[kind] for kind in kinds)
 
-
-# ------------------------------------------------------------------ by hand
 
 BURST = (0, 1, 60)
 THREE = network(job("a", 6, BURST), job("b", 10, BURST), job("c", 14, BURST))

@@ -16,14 +16,12 @@ from metronome_opt.allocation.slots.classes import (
     weight,
 )
 from metronome_opt.allocation.slots.plan import Plan
-from metronome_opt.allocation.slots.plan_search import SlotSearchOptions, search_plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.cli.app import app
 from metronome_opt.problem.instance import Instance, read_instance, write_instance
 from metronome_opt.problem.schedule import Schedule, read_schedule, write_schedule
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.scenario_file import Scenario
-from metronome_opt.solvers.budget import Budget
 from tests.allocation.slots.cases import assert_sound, assert_within_loss, minimum
 from tests.builders import job, network
 from tests.scenario.examples import scenario
@@ -125,18 +123,6 @@ def test_gated_jobs_go_first_within_their_class() -> None:
     late, alone = (simulator.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))
     assert late > 1.1
     assert alone == pytest.approx(1.0, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_a_start_of_too_many_classes_is_not_taken() -> None:
-    told = Plan(SHORT.unshifted).in_classes({"a": 3})
-    for count in (1, 2):
-        outcome = search_plan(
-            SHORT, SlotSearchOptions(start=told, classes=count, network="fair"), Budget()
-        )
-        assert max(outcome.plan.classes.values(), default=0) < count
-    terms = SlotSearchOptions(start=told, classes=4, network="fair")
-    assert search_plan(SHORT, terms, Budget()).plan.classes in (told.classes, {"a": 1}, {"a": 2})
 
 
 def test_scenarios_say_how_many_classes_there_are() -> None:

@@ -45,7 +45,7 @@ def test_hyperperiods_stay_within_limit() -> None:
 
 
 def scripted(
-    slowdowns: dict[int, Slowdown], monkeypatch: pytest.MonkeyPatch, max_loss: str = "2/100"
+    slowdowns: dict[int, Slowdown], monkeypatch: pytest.MonkeyPatch, limit: str = "2/100"
 ) -> tuple[PlanEvaluator, list[int]]:
     """Return an evaluator with what job "b" takes by its period, 0 if free, and the seeds used.
 
@@ -60,25 +60,23 @@ def scripted(
         return np.array([[first, slowdowns[period](seed), 1.2] for seed in simulator.seeds])
 
     monkeypatch.setattr(PlanSimulator, "replicate", replicate)
-    return evaluator_of(TIGHT, max_loss=Fraction(max_loss)), used
+    return evaluator_of(TIGHT, max_loss=Fraction(limit)), used
 
 
 def always(value: float) -> Slowdown:
     return lambda _: value
 
 
-@pytest.mark.parametrize(("loss", "is_chosen"), [(0.019, True), (0.021, False)])
+@pytest.mark.parametrize(
+    ("limit", "loss", "is_chosen"),
+    [("2/100", 0.019, True), ("2/100", 0.021, False), ("5/100", 0.04, True)],
+)
 def test_no_job_loses_more_than_the_limit(
-    loss: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
+    limit: str, loss: float, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluator, _ = scripted({0: always(1.0), 21: always(1 + loss)}, monkeypatch)
+    evaluator, _ = scripted({0: always(1.0), 21: always(1 + loss)}, monkeypatch, limit)
     assert (evaluator.best(FREE, [GATED]) is GATED) is is_chosen
     assert evaluator.is_within_loss(GATED) is is_chosen
-
-
-def test_the_limit_is_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, _ = scripted({0: always(1.0), 21: always(1.04)}, monkeypatch, "5/100")
-    assert evaluator.best(FREE, [GATED]) is GATED
 
 
 def test_a_clear_case_takes_one_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,13 +128,6 @@ def test_further_networks_are_columns(file: str, capsys: Captured, tmp_path: Pat
     assert main(["verify", file, str(out)]) == 0
 
 
-def test_network_is_an_option(file: str, capsys: Captured) -> None:
-    assert main(["allocate", file, "--network", "tcp"]) == 0
-    assert "network tcp" in capsys.readouterr().out
-    assert main(["allocate", file]) == 0
-    assert "network fair" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("given", ["best", "fair,best"])
 def test_unknown_networks_are_refused_in_a_line(given: str, file: str, capsys: Captured) -> None:
     assert main(["allocate", file, "--network", given]) == 2
