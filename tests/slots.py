@@ -76,7 +76,7 @@ at first beyond the cushion | 60 | 20 | 149 249 | 149 249 | 49 | cushion 10
 # Later it plays no part: 30 late at 180 is more than a quarter.
 later no cushion | 60 | 60 10 | 50 150 - | 60 180 250 | 50 | cushion 10
 # The second burst of an iteration has the same cushion, and the first decides alone.
-both in it | 30 10 | 20 10 10 | 20 70 120 170 | 30 70 120 170 | 20 | starts 0 50 | cushion 10
+both within it | 30 10 | 20 10 10 | 20 70 120 170 | 30 70 120 170 | 20 | starts 0 50 | cushion 10
 """
 
 
