@@ -59,14 +59,9 @@ class MissingBackendError(MetronomeError, ImportError):
 
 
 class RemoteError(MetronomeError):
-    """A server refused a request, or gave no usable answer.
+    """A server refused a request, or gave no usable answer; the message has no credentials.
 
-    Parameters
-    ----------
-    message
-        The line, without credentials.
-    is_transient
-        Whether another request may succeed.
+    If it is transient, another request may succeed.
     """
 
     def __init__(self, message: str, *, is_transient: bool = False) -> None:

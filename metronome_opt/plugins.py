@@ -34,10 +34,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 def load_plugin(point: EntryPoint, location: str) -> Any:
     """Import the object of an entry point that was named at a location.
 
-    Raises
-    ------
-    InputError
-        In one line, whatever the package does while it is imported.
+    An `InputError` of one line, whatever the package does while it is imported.
     """
     try:
         return point.load()
@@ -50,19 +47,9 @@ def load_plugin(point: EntryPoint, location: str) -> Any:
 
 @contextmanager
 def guarded(what: str, *, foreign: bool = True) -> Iterator[None]:
-    """Report failures in code of another package.
+    """Raise a `PluginError` if code of another package exits, or raises an error of its own.
 
-    Parameters
-    ----------
-    what
-        The plug-in, at the beginning of the message.
-    foreign
-        Whether the code is of another package; other errors pass.
-
-    Raises
-    ------
-    PluginError
-        If the code exits, or raises an error that is not of this package.
+    The message begins with the plug-in. Where the code is not foreign, errors pass.
     """
     try:
         yield

@@ -84,17 +84,8 @@ def measure(records: Sequence[SolverRecord], known: BestKnownValues | None = Non
     refuses do not count, nor do statements of a case whose bound is above the best value. Gaps and
     the primal integral are shares, times are seconds, `proof_s` is infinite without a proof within
     the time limit. `problem` is a number, `setting` a title; `bounding` is whether the solver
-    stated a bound in any case.
-
-    Parameters
-    ----------
-    known
-        Best known values; None for the best values of the records.
-
-    Raises
-    ------
-    InputError
-        If a case is there twice: means would count it twice.
+    stated a bound in any case. Best values are those of the records where none are known before. A
+    case that is there twice is an `InputError`: means would count it twice.
     """
     seen = set()
     for record in records:

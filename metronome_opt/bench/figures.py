@@ -44,18 +44,9 @@ def proving_solvers(section: Section) -> tuple[str, ...]:
 def performance_profile(times: pd.DataFrame, floor: float = 0.0) -> dict[str, Curve]:
     """Return for each solver the share of problems that it solves within a ratio of the best time.
 
-    Parameters
-    ----------
-    times
-        Seconds, a column for each solver and a row for each problem, infinite for a failure;
-        problems that no solver solves count as well.
-    floor
-        Times below this many seconds count as this many, since their ratios would be noise.
-
-    Returns
-    -------
-    dict
-        Ratios, ascending, and the shares from there on; below the first it is 0.
+    Times are seconds, a column for each solver and a row for each problem, infinite for a failure;
+    problems that no solver solves count. Those below the floor count as the floor, since their
+    ratios would be noise. A curve has ratios, ascending, and the shares from there on.
 
     References
     ----------

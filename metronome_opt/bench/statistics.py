@@ -100,15 +100,8 @@ class Interval:
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of independent values and its 95 % confidence interval, by Student's t.
 
-    Parameters
-    ----------
-    values
-        Finite, one for each seed: jobs of one run share its links and are not independent.
-
-    Raises
-    ------
-    ValueError
-        If there are no values or one is not finite.
+    One value for each seed: jobs of one run share its links and are not independent. A `ValueError`
+    if there are no values or one is not finite.
     """
     if not values or not all(map(math.isfinite, values)):
         raise ValueError("an interval needs values, all of them finite")

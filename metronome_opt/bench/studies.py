@@ -277,13 +277,8 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
 
     The first two have the runs that were done. The third has the means of all measures over the
     seeds with 95 % intervals, of the whole study and of every cell; a row with ``against`` is the
-    mean of ratios in pairs of runs of one scenario. Unknown values are empty.
-
-    Raises
-    ------
-    InputError
-        If there are no records, they are of several studies or conditions, or something cannot be
-        written.
+    mean of ratios in pairs of runs of one scenario. Unknown values are empty. An `InputError` as of
+    `split_study`, or if something cannot be written.
     """
     records = keep_latest(records)
     estimates = [row for part in split_study(records) for row in _estimates(part)]
@@ -316,11 +311,6 @@ def summarise(records: Sequence[SimulationRecord]) -> list[dict[str, Any]]:
     """Return a row for each policy: ``policy``, ``runs``, ``unfinished`` jobs and means by name.
 
     Means are over the seeds, of the measures in `SUMMARY`; None for unknown ones.
-
-    Raises
-    ------
-    InputError
-        If the records are not of one study, or a simulation is there twice.
     """
     if not records:
         return []

@@ -91,19 +91,10 @@ class Suite:
     def members(
         self, split: str | None = None, names: Collection[str] | None = None
     ) -> Iterator[Member]:
-        """Read the instances, in the order of the index.
+        """Read the instances of a split, ``tune`` or ``test``, in the order of the index.
 
-        Parameters
-        ----------
-        split
-            ``tune`` or ``test``; None for both. Where there are no splits, ``test`` is everything.
-        names
-            Only these; None for all.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, is not an instance, or is not the one that was stored.
+        Where there are no splits, ``test`` is everything. An `InputError` if a file is missing, is
+        not an instance, or is not the one that was stored.
         """
         for entry in self.entries(split):
             if names is None or entry.name in names:

@@ -35,24 +35,8 @@ def run_remaining(
 ) -> Counter[str] | None:
     """Run the cases that a file of records lacks, and print each outcome; a traceback only once.
 
-    Parameters
-    ----------
-    cases
-        All cases of a campaign.
-    file, output
-        The file of its records, and the name that messages give it.
-    pool
-        Where the cases run.
-
-    Returns
-    -------
-    Counter or None
-        Numbers of the cases that ran, by the kind of their record; None after Ctrl-C.
-
-    Raises
-    ------
-    MetronomeError
-        If the pool is gone.
+    Returns the numbers of cases by the kind of their record; None after Ctrl-C. Messages name the
+    file by `output`.
     """
     left = remaining_cases(cases, file.records)
     if len(left) < len(cases):

@@ -97,19 +97,9 @@ def read_names(typed: Sequence[str]) -> list[str]:
 
 
 def read_pairs(option: str, typed: Sequence[str] | None) -> dict[str, str]:
-    """Return the values by name in ``a=1,b=2``, as text; nothing if the option is not given.
+    """Return the values by name in ``a=1,b=2`` of all occurrences of an option, as text.
 
-    Parameters
-    ----------
-    option
-        Its name, with the dashes.
-    typed
-        The texts after it, one for each occurrence.
-
-    Raises
-    ------
-    InputError
-        If a piece is not ``name=value``, or a name is given two values.
+    An `InputError` if a piece is not ``name=value``, or a name is given two values.
     """
     pairs: dict[str, str] = {}
     for piece in ",".join(typed).split(",") if typed else ():

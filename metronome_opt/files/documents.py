@@ -40,11 +40,8 @@ def is_database(path: str | Path) -> bool:
 def read_document(path: str | Path) -> dict[str, Any]:
     """Read a JSON or YAML file whose top level is a mapping.
 
-    Parameters
-    ----------
-    path
-        The file. A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML;
-        any other as JSON if it begins with a brace, else as YAML.
+    A name that ends in ``.json`` is read as JSON, ``.yaml`` and ``.yml`` as YAML; any other as JSON
+    if it begins with a brace, else as YAML.
 
     Raises
     ------
@@ -135,14 +132,9 @@ def make_folder(path: str | Path) -> None:
 
 
 def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that cannot be written, before any work.
+    """Refuse outputs that cannot be written, before any work; None stands for no output.
 
-    Parameters
-    ----------
-    inputs
-        Files that are read; no output may be one of them.
-    outputs
-        Different files to be written; None for no output.
+    No output may be an input, or another output.
     """
     taken = {os.path.realpath(path): "is the input" for path in inputs}
     for path in outputs:

@@ -23,19 +23,10 @@ R = TypeVar("R")
 
 
 def read_journal(paths: Iterable[str | Path], kind: type[R]) -> list[R]:
-    """Read files of records of one kind, in order.
+    """Read files of records of a class that pydantic can validate, in order.
 
-    Parameters
-    ----------
-    paths
-        The files; those whose names end in ``.xz`` are compressed.
-    kind
-        The class of the records, one that pydantic can validate.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or a whole line of it is not a record.
+    Those whose names end in ``.xz`` are compressed. An `InputError` if a file cannot be read or a
+    whole line of it is not a record.
     """
     records: list[R] = []
     for path in map(Path, paths):
@@ -116,13 +107,7 @@ class Journal(Generic[R]):
         return tuple(self._records)
 
     def append(self, record: R) -> None:
-        """Append a record; when this returns it is on the disk.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; the file is as before.
-        """
+        """Append a record: it is on the disk, or after an `OSError` the file is as before."""
         file = self._stream.fileno()
         line = dump_line(record).encode()
         length = len(line)

@@ -72,15 +72,7 @@ def plain_table(
 
 
 def format_nodes(nodes: Sequence[str], limit: int | None = None) -> str:
-    """Return the nodes of a job with the number of its tasks, of many only the first ones.
-
-    Parameters
-    ----------
-    nodes
-        The node of each task.
-    limit
-        Number of nodes that are named; None for all.
-    """
+    """Return the nodes of tasks with the number of tasks there, at most some of many nodes."""
     tasks = Counter(nodes)
     named = [f"{node} x {count}" if count > 1 else node for node, count in tasks.items()]
     return first_few(named, len(named) if limit is None else limit)
@@ -95,13 +87,7 @@ def nodes_by_job(placed: Deployment | None) -> dict[str, str]:
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
-    """Return one row per objective and compatibility, unshifted against scheduled.
-
-    Parameters
-    ----------
-    before, after
-        Evaluations of two schedules; values that are not known before are dashes.
-    """
+    """Return one row per objective and compatibility, unshifted (dashes if None) and scheduled."""
     rows = []
     for name in OBJECTIVES:
         objective = find_objective(name)

@@ -145,19 +145,6 @@ def test_without_room_the_reason_is_printed(folder: Folder, capsys: Captured) ->
     assert folder.content() == before
 
 
-def test_iteration_times_are_told_with_who_shares_links(folder: Folder, capsys: Captured) -> None:
-    # A task on each node sends 40 Gbit/s, of which one carries 25: bursts of 250 ms take 400.
-    phases = [{"start": 100, "length": 50, "rate": 40_000}]
-    half: dict[str, Any] = {"period": 150, "phases": phases, "each": LARGE}
-    assert folder.place(job("a", **half), "--link-capacity", "node-00=25000", "--json") == 0
-    document = json.loads(capsys.readouterr().out)
-    assert [document[f"{what}_ms"] for what in ("best", "alone", "expected")] == [750, 900, 900]
-    assert document["why_slower"] == "it sends over node-00"
-    assert not document["gated"]  # 900 ms do not divide the hyperperiod
-    wider = ["--link-capacity", "node-00=50000"]
-    assert folder.place("--remove", "a", job("b", each=LARGE), *wider, "--json") == 0
-
-
 def test_jobs_that_become_slower_are_printed_and_drawn(folder: Folder, capsys: Captured) -> None:
     """Bursts of 200 of 300 slots do not fit beside those of 150; at 40 of 50 Gbit/s both suffer."""
     phases = [{"start": 0, "length": 150, "rate": 40_000}]

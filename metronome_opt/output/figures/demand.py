@@ -45,12 +45,8 @@ class Drawing:
     def demand(self, link: Link, slots: int | None = None) -> Ints:
         """Return the demand on a link in the first `slots` slots, or in its hyperperiod.
 
-        In Mbit/s, of shape (jobs, slots); the order is that of `jobs_of`.
-
-        Raises
-        ------
-        InputError
-            If the numbers are too large for 64-bit integers.
+        In Mbit/s, of shape (jobs, slots); the order is that of `jobs_of`. An `InputError` if the
+        numbers are too large for 64-bit integers.
         """
         jobs = jobs_of(self.instance, link)
         slots = self.instance.hyperperiods[link.name] if slots is None else slots
@@ -75,12 +71,8 @@ def draw_schedule(
 ) -> Drawing:
     """Check and evaluate a schedule; see `evaluate`.
 
-    Without arguments it is that of a result, or has jobs that start when ready.
-
-    Raises
-    ------
-    InputError
-        If an offset or a stretch is missing, of an unknown job, out of range or not an integer.
+    Without arguments it is that of a result, or has jobs that start when ready. An `InputError` if
+    an offset or a stretch is missing, of an unknown job, out of range or not an integer.
     """
     instance = find_instance(problem)
     if isinstance(problem, Result):

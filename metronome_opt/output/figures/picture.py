@@ -106,13 +106,7 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> None:
 
 
 def check_suffix(path: str | Path) -> str:
-    """Return the suffix of a figure's file in lower case: ``.svg``, ``.png`` or ``.pdf``.
-
-    Raises
-    ------
-    InputError
-        If it is another one.
-    """
+    """Return the suffix of a figure's file in lower case; only .svg, .png and .pdf are known."""
     suffix = Path(path).suffix.lower()
     if suffix not in _METADATA:
         raise InputError(

@@ -31,12 +31,8 @@ class Point:
 def read_points(result: str | Path) -> tuple[Point, ...]:
     """Read a schedule file, or all schedules of a folder, such as ``metronome pareto`` writes.
 
-    Those of a folder are sorted by name; its other files are ignored.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, there is no schedule, or schedules are of different instances.
+    Those of a folder are sorted by name; its other files are ignored. An `InputError` if a file
+    cannot be read, there is no schedule, or schedules are of different instances.
     """
     result = Path(result)
     if not result.is_dir():
@@ -61,14 +57,10 @@ def read_points(result: str | Path) -> tuple[Point, ...]:
 def find_problem(points: Sequence[Point], given: str | Path | None = None) -> PlacedInstance:
     """Return the problem that schedules solve, after verifying all of them.
 
-    Parameters
-    ----------
-    points
-        The result of `read_points`.
-    given
-        An instance, a scenario, the name of a shipped one, or a state. If None, files with the name
-        that the schedules state are tried: beside the schedules, in the working directory, and
-        shipped. A scenario is preferred to an instance, because it states the nodes of tasks.
+    It is given as an instance, a scenario, the name of a shipped one, or a state. If None, files
+    with the name that the schedules state are tried: beside the schedules, in the working
+    directory, and shipped. A scenario is preferred to an instance, because it states the nodes of
+    tasks.
 
     Raises
     ------
