@@ -132,7 +132,7 @@ def test_late_bursts_end_when_they_are_needed_or_delay_the_computing() -> None:
 
 def all_to_all(cluster: dict[str, Any], nodes: list[str], size: int) -> Job:
     """Return a job that computes for 50 ms, then exchanges a buffer of a size in bytes."""
-    burst = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
+    burst: dict[str, Any] = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
     burst |= {"collective": "all-to-all", "bytes": size}
     traffic = {"period_ms": 51, "phases": [burst]}
     job = {"name": "a", "workers": len(nodes), "nodes": nodes, "traffic": traffic}
@@ -224,7 +224,7 @@ def test_racks_whose_nodes_are_in_another_order_are_not_alike() -> None:
     """
     above = {"p0": None, "p1": None, "x0": "p0", "y0": "p0", "x1": "p1", "y1": "p1"}
     homes = dict(zip(("n0", "n1", "n2", "n3"), ("x0", "y0", "y1", "x1"), strict=True))
-    speeds = {"nic": 100_000, "uplink": 1000, "gpu": A100}
+    speeds: dict[str, Any] = {"nic": 100_000, "uplink": 1000, "gpu": A100}
     cluster = tree(homes, above, ("p0", "p1", "x0", "y1"), **speeds)
     job = {**bert("a", "0 0 1"), "nodes": ["n0", "n0", "n1"], "allreduce": "tasks"}
     found = only_job(scenario(cluster, job))
