@@ -38,7 +38,18 @@ Collective = Kind | Literal["stated"]
 
 
 def sent(kind: Collective, size: Fraction, group: int) -> Fraction:
-    """Return what a member of a group sends to the others, in the unit of the buffer's size."""
+    """Return what a member of a group sends to the others.
+
+    Parameters
+    ----------
+    kind, size, group
+        The collective, the size of its buffer, and the number of its members.
+
+    Returns
+    -------
+    Fraction
+        In the unit of the size.
+    """
     match kind:
         case "all-reduce":
             return Fraction(2 * (group - 1), group) * size

@@ -309,7 +309,7 @@ def _evaluate_link(
 def _total(volumes: Mapping[int, int]) -> Fraction:
     """Return the sum of numerators given by denominator."""
     common = math.lcm(*volumes)
-    return Fraction(sum(volume * (common // each) for each, volume in volumes.items()), common)
+    return Fraction(sum(volume * (common // part) for part, volume in volumes.items()), common)
 
 
 def _link_cushion(link: Link, jobs: list[ScheduledJob], hyperperiod: int) -> int | None:
