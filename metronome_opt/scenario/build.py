@@ -194,8 +194,8 @@ def with_hyperperiod(scenario: Scenario) -> Scenario:
     """
     if scenario.hyperperiod_ms is not None:
         return scenario
-    periods = {job.period for job in build_scenario(spread(scenario)).instance.jobs}
     limit = default_limit()
+    periods = {job.period for job in build_scenario(spread(scenario)).instance.jobs}
     if (slots := common_hyperperiod(periods, limit)) is None:
         raise InputError(
             f"hyperperiod_ms: missing, and none of up to {limit} slots suits the periods; coarsen "

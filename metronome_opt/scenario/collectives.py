@@ -38,7 +38,18 @@ Collective = Kind | Literal["stated"]
 
 
 def sent(kind: Collective, size: Fraction, group: int) -> Fraction:
-    """Return what a member of a group sends to the others, in the unit of the buffer's size."""
+    """Return what a member of a group sends to the others.
+
+    Parameters
+    ----------
+    kind, size, group
+        The collective, the size of its buffer, and the number of its members.
+
+    Returns
+    -------
+    Fraction
+        In the unit of the size.
+    """
     match kind:
         case "all-reduce":
             return Fraction(2 * (group - 1), group) * size
@@ -186,11 +197,9 @@ class TrainingStep(Record):
             refuse("transfers", "all are idle; leave is_idle out of what this worker sends")
         for index, transfer in enumerate(self.transfers):
             if transfer.needed_ms > self.compute_ms:
-                needed, end = float(transfer.needed_ms), float(self.compute_ms)
-                refuse(
-                    f"transfers[{index}].needed_ms",
-                    f"{needed:g}: is after the end of computing, {end:g} ms; state compute_ms",
-                )
+                end = f"the end of computing, {float(self.compute_ms):g} ms; state compute_ms"
+                where = f"transfers[{index}].needed_ms"
+                refuse(where, f"{float(transfer.needed_ms):g}: is after {end}")
         return self
 
     @property
@@ -201,7 +210,8 @@ class TrainingStep(Record):
         counts in full.
         """
         kinds = {transfer.kind for transfer in self.transfers}
-        if kinds & {"stated", "point-to-point"} or any(each.group for each in self.transfers):
+        has_groups = any(transfer.group for transfer in self.transfers)
+        if has_groups or kinds & {"stated", "point-to-point"}:
             return "tasks"
         return "all-to-all" if "all-to-all" in kinds else "ring"
 
@@ -216,13 +226,12 @@ class TrainingStep(Record):
         Errors name the field of the traffic that lists them, and that of one that states its kind.
         """
         for index, transfer in enumerate(self.transfers):
-            where = f"traffic.{field}[{index}]"
-            if transfer.group is not None and transfer.group > gpus:
+            where, members = f"traffic.{field}[{index}]", transfer.group or gpus
+            if members > gpus:
                 raise InputError(
-                    f"{where}.group: {transfer.group}: is larger than the job, which has {gpus} "
+                    f"{where}.group: {members}: is larger than the job, which has {gpus} "
                     "GPUs; use at most as many"
                 )
-            members = gpus if transfer.group is None else transfer.group
             if transfer.kind != "stated" and members < _MEMBERS:
                 raise InputError(
                     f"{where}.{kind}: {transfer.kind} over one worker: sends nothing; leave it out"
@@ -230,10 +239,10 @@ class TrainingStep(Record):
 
     def limited_to(self, rate: int) -> TrainingStep:
         """Return the iteration of workers that send at no more than `rate` Mbit/s."""
-        transfers = (
-            each.model_copy(update={"max_mbps": min(rate, each.max_mbps or rate)})
-            for each in self.transfers
-        )
+        transfers = [
+            transfer.model_copy(update={"max_mbps": min(rate, transfer.max_mbps or rate)})
+            for transfer in self.transfers
+        ]
         return self.model_copy(update={"transfers": tuple(transfers)})
 
     def at(self, transport: Transport) -> Iteration:

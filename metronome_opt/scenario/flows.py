@@ -248,7 +248,7 @@ def _between_all(
         for counts in beyond
     ]
     total, leaving = (
-        Counter(link for route in each for link in route) for each in (routes, around)
+        Counter(link for route in many for link in route) for many in (routes, around)
     )
     own = (sum(link in rails for link in route) for route, rails in zip(routes, near, strict=True))
     gpus = transport.gpus // len(nodes)

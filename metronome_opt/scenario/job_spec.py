@@ -22,7 +22,7 @@ from metronome_opt.scenario.collectives import AllReduce, TrainingStep
 from metronome_opt.scenario.measured import MEASURED
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import Rational, megabits, published_files
+from metronome_opt.scenario.workload import IF_GIVEN, Rational, megabits, published_files
 
 COMPUTED = "computed"  # traffic of jobs by model
 _MAX_BATCH = 10**9
@@ -43,16 +43,16 @@ def _placement(value: Any) -> Any:
         return tuple(value)
     if isinstance(value, Mapping):
         for node, count in value.items():
+            where, got = f"[{quote(node)}]", f"got {quote(count)}"
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                refuse(
-                    f"[{quote(node)}]", f"must be a positive number of tasks, got {quote(count)}"
-                )
+                refuse(where, f"must be a positive number of tasks, {got}")
             if count > MAX_TASKS:
-                refuse(f"[{quote(node)}]", f"must be at most {MAX_TASKS} tasks, got {quote(count)}")
+                refuse(where, f"must be at most {MAX_TASKS} tasks, {got}")
         return tuple(node for node, count in value.items() for _ in range(count))
     raise PydanticCustomError("placement", "must be a list of nodes or a mapping of nodes to tasks")
 
 
+_Paths = tuple[Annotated[tuple[int, ...], Field(strict=False)], ...]
 _Placement = Annotated[
     tuple[Name, ...],
     BeforeValidator(_placement, json_schema_input_type=list[Name] | dict[Name, Positive]),
@@ -141,10 +141,7 @@ class JobSpec(Record):
     priority: NonNegative = 1
     max_network_cost: NetworkCost = ANY_COST
     nodes: _Placement | None = None
-    paths: Annotated[
-        tuple[Annotated[tuple[int, ...], Field(strict=False)], ...] | None,
-        Field(strict=False, exclude_if=lambda paths: paths is None),
-    ] = None
+    paths: Annotated[_Paths | None, Field(strict=False), IF_GIVEN] = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
     namespace: Name | None = None
     arrival_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

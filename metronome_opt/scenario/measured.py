@@ -171,11 +171,10 @@ class MeasuredStep(Record):
     def _check(self) -> Self:
         for index, bucket in enumerate(self.buckets):
             where = f"buckets[{index}].ready_ms.median"
-            _check_inside(where, bucket.ready_ms.median, "backward", self.backward_ms.median)
+            self._check_inside(where, bucket.ready_ms.median, "backward")
         for index, exchange in enumerate(self.exchanges):
-            where, begin = f"exchanges[{index}].after_ms", exchange.begin
-            _check_inside(where, exchange.after_ms, begin, self._pass_ms(begin))
-        if self.stages > 1 and all(each.kind != "hand-over" for each in self.exchanges):
+            self._check_inside(f"exchanges[{index}].after_ms", exchange.after_ms, exchange.begin)
+        if self.stages > 1 and all(exchange.kind != "hand-over" for exchange in self.exchanges):
             refuse("exchanges", f"no hand-over; {self.stages} stages hand activations over")
         return self
 
@@ -206,7 +205,7 @@ class MeasuredStep(Record):
                 f"workers: {gpus}: must be a multiple of the {self.stages} stages that "
                 f"{self.model} was measured in"
             )
-        forward, backward = self._pass_ms("forward"), self._pass_ms("backward")
+        forward, backward = self.forward_ms.median, self.backward_ms.median
         drained = self.microbatches * forward + (self.stages - 1) * (forward + backward)
         end = drained + self.microbatches * backward
         begins = {
@@ -222,14 +221,9 @@ class MeasuredStep(Record):
             if replicas > 1 or exchange.kind != "all-to-all"
             for begin in begins[exchange.begin]
         ]
+        last = begins["backward"][-1]
         transfers += [
-            transfer(
-                "all-reduce",
-                bucket.bytes,
-                begins["backward"][-1] + bucket.ready_ms.median,
-                end,
-                group=group,
-            )
+            transfer("all-reduce", bucket.bytes, last + bucket.ready_ms.median, end, group=group)
             for bucket in self.buckets
             if replicas > 1
         ]
@@ -239,30 +233,24 @@ class MeasuredStep(Record):
             is_fine=True,
         )
 
-    def _pass_ms(self, which: Literal["forward", "backward"]) -> Fraction:
-        return self.forward_ms.median if which == "forward" else self.backward_ms.median
-
-
-def _check_inside(where: str, moment: Fraction, which: str, length: Fraction) -> None:
-    if moment > length:
-        refuse(
-            where,
-            f"{float(moment):g}: is after the end of the {which} pass, {float(length):g} ms; "
-            "measure again",
-        )
+    def _check_inside(self, where: str, moment: Fraction, which: str) -> None:
+        length: Fraction = getattr(self, f"{which}_ms").median
+        if moment > length:
+            end = f"the end of the {which} pass, {float(length):g} ms; measure again"
+            refuse(where, f"{float(moment):g}: is after {end}")
 
 
 def find_step(
     model: str, traffic: str, gpu: str | None, own: Mapping[str, Path], where: str
 ) -> Path:
     """Return the record of a model: one's own, else that of a GPU, such as H200 or NVIDIA H200."""
-    shipped = sorted(each.name for each in (data_folder() / "measured").iterdir() if each.is_dir())
+    shipped = sorted(path.name for path in (data_folder() / "measured").iterdir() if path.is_dir())
     names = {f"{word}-{MEASURED[traffic]}" for word in re.findall("[a-z0-9]+", (gpu or "").lower())}
-    folder = next((each for each in shipped if each in names), None)
+    folder = next((name for name in shipped if name in names), None)
     files = {**(find_files(f"measured/{folder}", None) if folder else {}), **own}
     if not files:
         which = quote(gpu) if gpu else "which cluster.gpu does not name"
-        known = {each.partition("-")[0].upper() for each in shipped}
+        known = {name.partition("-")[0].upper() for name in shipped}
         raise InputError(
             f"{where}: {quote(model)}: no step was measured on the cluster's GPU, {which}; there "
             f"are steps of {', '.join(sorted(known))}; "

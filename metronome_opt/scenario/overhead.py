@@ -36,6 +36,18 @@ def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
     """Return whether the plugin rejects no pod of a ring on some nodes, in any order of arrival.
 
     A pod depends on the next one only. All nodes pass where any cost is tolerated or none is known.
+
+    Parameters
+    ----------
+    cluster, nodes
+        The cluster, and the node of each pod.
+    most
+        The largest network cost that the job tolerates.
+
+    Returns
+    -------
+    bool
+        Whether no dependency costs more.
     """
     if most == ANY_COST or not cluster.zone_costs:
         return True
@@ -44,9 +56,17 @@ def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
 
 
 def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:
-    """Return groups of some nodes, by index, between any two of which costs are tolerated.
+    """Return groups of nodes between any two of which costs are tolerated.
 
-    Each node is in one at least, which no other node could join.
+    Parameters
+    ----------
+    cluster, nodes, most
+        As in `is_tolerated`.
+
+    Returns
+    -------
+    list of list of int
+        Indices of nodes. Each node is in one group at least, which no other node could join.
     """
     near = np.array([[is_tolerated(cluster, (a, b), most) for b in nodes] for a in nodes])
     groups: dict[tuple[int, ...], None] = {}

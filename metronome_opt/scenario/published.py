@@ -65,11 +65,8 @@ class PublishedStep(Record):
         node in that time, at a rate. Of what is sent inside a node nothing but the time is known.
         """
         length = max(self.network_ms, _SHORTEST_MS)
-        burst: dict[str, object] = {
-            "start_ms": self.iteration_ms - length,
-            "length_ms": length,
-            "rate_mbps": rate_mbps,
-        }
+        burst: dict[str, object] = {"length_ms": length, "rate_mbps": rate_mbps}
+        burst["start_ms"] = self.iteration_ms - length
         if self.network_ms and self.gpus > 1 and self.nodes != 1:
             sent = rate_mbps * length / 1000 / MEGABIT_PER_BYTE
             size = math.ceil(sent * self.gpus / (2 * (self.gpus - 1)))

@@ -75,32 +75,47 @@ class EmptyCluster:
         self._known: dict[object, tuple[Transport, ...]] = {}
 
     def transports(
-        self, tasks: int, each: Resources, algorithm: Algorithm
+        self, tasks: int, needs: Resources, algorithm: Algorithm
     ) -> tuple[Transport, ...]:
-        """Return the transports of the candidate placements of a job; none if it does not fit."""
-        key = tasks, each, algorithm
+        """Return the transports of the candidate placements of a job.
+
+        Parameters
+        ----------
+        tasks, needs
+            Number of its tasks, and the resources of one.
+        algorithm
+            How its collectives cross the network.
+
+        Returns
+        -------
+        tuple of Transport
+            Different ones; none if the job does not fit.
+        """
+        key = tasks, needs, algorithm
         if key not in self._known:
-            self._known[key] = tuple(dict.fromkeys(self._transports(tasks, each, algorithm)))
+            self._known[key] = tuple(dict.fromkeys(self._transports(*key)))
         return self._known[key]
 
-    def _transports(self, tasks: int, each: Resources, algorithm: Algorithm) -> Iterator[Transport]:
+    def _transports(
+        self, tasks: int, needs: Resources, algorithm: Algorithm
+    ) -> Iterator[Transport]:
         is_simple = all(len(node.rails) == 1 for node in self._nodes)
-        for nodes in dict.fromkeys(self._places(tasks, each)):
-            rails = self._cluster.next_rails(nodes, each.gpus, Counter())
+        for nodes in dict.fromkeys(self._places(tasks, needs)):
+            rails = self._cluster.next_rails(nodes, needs.gpus, Counter())
             with suppress(InputError):  # too many parts
                 place = compute_placement(
-                    self._cluster, nodes, algorithm, task_gpus=each.gpus, rails=rails
+                    self._cluster, nodes, algorithm, task_gpus=needs.gpus, rails=rails
                 )
                 if place.rate:
                     transport, rate = place.transport, place.transport.rate
                     whole = transport._replace(rate=rate * transport.flows, flows=1)
                     yield whole if is_simple and algorithm != "all-to-all" else transport
 
-    def _places(self, tasks: int, each: Resources) -> Iterator[tuple[str, ...]]:
+    def _places(self, tasks: int, needs: Resources) -> Iterator[tuple[str, ...]]:
         fits = {}
         for node in self._cluster.nodes:
-            pairs = zip(node.has.vector, each.vector, strict=True)
-            fits[node.name] = min((has // needs for has, needs in pairs if needs), default=tasks)
+            pairs = zip(node.has.vector, needs.vector, strict=True)
+            fits[node.name] = min((has // amount for has, amount in pairs if amount), default=tasks)
         usable = sorted(node for node in self._nodes if fits[node.name])
         for area in self._areas(usable, fits):
             for order in dict.fromkeys(_orders(area, fits)):

@@ -26,7 +26,7 @@ from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.measured import MEASURED
 from metronome_opt.scenario.traffic import Traffic
-from metronome_opt.scenario.workload import data_folder, published_files
+from metronome_opt.scenario.workload import find_files, published_files
 
 SCENARIO_FORMAT = "metronome-scenario/1"
 
@@ -226,12 +226,10 @@ def read_source(path: str | Path) -> Scenario | Instance:
 
 def locate(path: str | Path) -> Path:
     """Return where a scenario is: a file, or one that comes with the package, by its name."""
-    shipped = data_folder() / "scenarios"
+    shipped = find_files("scenarios")
     if Path(path).exists():
         return Path(path)
-    if (shipped / f"{path}.yaml").is_file():
-        return shipped / f"{path}.yaml"
-    if Path(path).name == str(path) and not Path(path).suffix:
-        known = ", ".join(sorted(each.stem for each in shipped.glob("*.yaml")))
+    if str(path) not in shipped and Path(path).name == str(path) and not Path(path).suffix:
+        known = ", ".join(sorted(shipped))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
-    return Path(path)
+    return shipped.get(str(path), Path(path))

@@ -82,9 +82,21 @@ def _fewest_free(free: Mapping[str, int], workers: int, task_gpus: int) -> tuple
 
 
 def most_free(free: Mapping[str, int], workers: int, task_gpus: int = 1) -> tuple[str, ...]:
-    """Return nodes for tasks of `task_gpus` GPUs, one after the other where most are free, by name.
+    """Return nodes for tasks, one after the other where most GPUs are free.
 
     This is what Kubernetes does if it looks at resources alone (its score LeastAllocated).
+
+    Parameters
+    ----------
+    free
+        Free GPUs by node.
+    workers, task_gpus
+        Number of tasks, for which there is room, and GPUs of one.
+
+    Returns
+    -------
+    tuple of str
+        The node of each task, sorted by name.
     """
     heap = [(-count, node) for node, count in free.items() if count >= task_gpus]
     heapq.heapify(heap)

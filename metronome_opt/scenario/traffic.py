@@ -135,9 +135,10 @@ def _hybrid_parallel(
     passes += [(forward / micro, True), (2 * forward / micro, True)] * (stages - 1)
     passes += [(2 * forward / micro, False)] * micro
     time, transfers = Fraction(0), []
+    more = {"max_mbps": spread.rate_mbps.value, "is_late": True}
     for length, is_idle in passes:
-        more = {"max_mbps": spread.rate_mbps.value, "is_late": True, "is_idle": is_idle}
-        transfers.append(transfer("point-to-point", volume, time, time + length, **more))
+        handed = transfer("point-to-point", volume, time, time + length, is_idle=is_idle, **more)
+        transfers.append(handed)
         time += length
     gradient = spread.gradient_bytes.value
     for size, members in (
@@ -227,19 +228,16 @@ class Traffic(Record):
     def _check(self) -> Self:
         end = Fraction(0)
         for index, phase in enumerate(self.phases):
-            if phase.start_ms < end:
-                refuse(
-                    f"phases[{index}].start_ms",
-                    f"{float(phase.start_ms):g}: is before the end of the burst before it, "
-                    f"{float(end):g} ms; list bursts in order, without overlap",
-                )
-            end = phase.start_ms + phase.length_ms
+            where, start, length = f"phases[{index}]", phase.start_ms, phase.length_ms
+            if start < end:
+                before = f"is before the end of the burst before it, {float(end):g} ms"
+                remedy = "list bursts in order, without overlap"
+                refuse(f"{where}.start_ms", f"{float(start):g}: {before}; {remedy}")
+            end = start + length
             if end > self.period_ms:
-                refuse(
-                    f"phases[{index}].length_ms",
-                    f"{float(phase.length_ms):g}: the burst ends at {float(end):g} ms, after the "
-                    f"period of {float(self.period_ms):g} ms",
-                )
+                after = f"after the period of {float(self.period_ms):g} ms"
+                ends = f"the burst ends at {float(end):g} ms"
+                refuse(f"{where}.length_ms", f"{float(length):g}: {ends}, {after}")
         return self
 
     @property

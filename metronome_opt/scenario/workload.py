@@ -225,9 +225,9 @@ def find_files(kind: str, folder: str | Path | None = None) -> Mapping[str, Path
         folders.append(Path(folder))
     return {
         path.stem.lower(): path
-        for each in folders
-        if each.is_dir()
-        for path in sorted(each.iterdir())
+        for found in folders
+        if found.is_dir()
+        for path in sorted(found.iterdir())
         if path.suffix in {".yaml", ".yml", ".json"}
     }
 

@@ -277,10 +277,12 @@ def _evaluate_link(
     unserved: list[Counter[int]] = [Counter() for _ in jobs]
     for rates, length in slots_of.items():
         demands = {index: flows[index] * rate for index, rate in rates}
-        excess = max(0, sum(demands.values()) - link.capacity)
+        excess = sum(demands.values()) - link.capacity
+        if excess <= 0:
+            continue
         total += length * excess
         members: dict[int, list[int]] = {}
-        for index in demands if excess else ():
+        for index in demands:
             members.setdefault(jobs[index].job.weight, []).append(index)
         for weight in sorted(members):
             demand = sum(demands[index] for index in members[weight])
@@ -290,6 +292,8 @@ def _evaluate_link(
             share = Fraction(length * taken, demand)
             for index in members[weight]:
                 unserved[index][share.denominator] += share.numerator * demands[index]
+            if not excess:
+                break
     mean = Fraction(total, hyperperiod)
     return LinkReport(
         name=link.name,
@@ -305,7 +309,7 @@ def _evaluate_link(
 def _total(volumes: Mapping[int, int]) -> Fraction:
     """Return the sum of numerators given by denominator."""
     common = math.lcm(*volumes)
-    return Fraction(sum(volume * (common // each) for each, volume in volumes.items()), common)
+    return Fraction(sum(volume * (common // part) for part, volume in volumes.items()), common)
 
 
 def _link_cushion(link: Link, jobs: list[ScheduledJob], hyperperiod: int) -> int | None:

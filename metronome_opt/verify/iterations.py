@@ -302,8 +302,8 @@ def _begin_together(one: Document, other: Document) -> bool:
     """Return whether two collectives of all GPUs can begin, and are needed, at the same time."""
     same = ("ready_ms", "needed_ms")
     return all(one[field] == other[field] for field in same) and all(
-        each["group"] is None and each["kind"] != "stated" and not each["is_idle"]
-        for each in (one, other)
+        transfer["group"] is None and transfer["kind"] != "stated" and not transfer["is_idle"]
+        for transfer in (one, other)
     )
 
 

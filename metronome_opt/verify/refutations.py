@@ -24,16 +24,16 @@ def refutation_violations(instance: Instance, schedule: Schedule) -> Iterator[Vi
     jobs = {job.name: job for job in instance.jobs}
     traffic = _Traffic(instance, schedule.cushion_slots)
     steps = MAX_STEPS
-    for index, each in enumerate(schedule.refutations):
-        wrong = _naming_violation(each.periods, jobs)
-        if wrong is None and each.link is not None:
-            wrong = traffic.violation(each)
-        if wrong is None and each.branching is not None:
-            slots = _Slots(traffic, each.periods, steps)
-            wrong = _tree_violation(slots, each.branching)
+    for index, refutation in enumerate(schedule.refutations):
+        wrong = _naming_violation(refutation.periods, jobs)
+        if wrong is None and refutation.link is not None:
+            wrong = traffic.violation(refutation)
+        if wrong is None and refutation.branching is not None:
+            slots = _Slots(traffic, refutation.periods, steps)
+            wrong = _tree_violation(slots, refutation.branching)
             steps = slots.steps
         if wrong is not None:
-            names = first_few([quote(name) for name in each.periods])
+            names = first_few([quote(name) for name in refutation.periods])
             yield Violation(f"refutations[{index}]", f"not together {names}", wrong)
 
 
@@ -189,7 +189,7 @@ class _Slots:
         slots = list(range(modulus))
         if job.fixed_offset is not None:
             slots = [job.fixed_offset % modulus]
-        elif first and all(each.fixed_offset is None for each in self.jobs):
+        elif first and all(job.fixed_offset is None for job in self.jobs):
             slots = [0]
         for link, flows in job.links.items():
             for begin, length, rate in self._patterns[index]:
@@ -205,8 +205,8 @@ class _Slots:
         modulus = self._moduli[index]
         for link, flows in self.jobs[index].links.items():
             demand = self._demand[link]
-            for each, rate in self._rates[index].items():
-                for t in range((slot + each) % modulus, len(demand), modulus):
+            for start, rate in self._rates[index].items():
+                for t in range((slot + start) % modulus, len(demand), modulus):
                     demand[t] += sign * flows * rate
 
     def count(self, index: int) -> bool:
@@ -221,7 +221,7 @@ class _Slots:
 
 def _modulus(job: Job, jobs: Iterable[Job]) -> int:
     """Return the least common multiple of the divisors shared with jobs on common links."""
-    others = (each for each in jobs if each is not job and each.links.keys() & job.links.keys())
+    others = (other for other in jobs if other is not job and other.links.keys() & job.links)
     return math.lcm(*{math.gcd(job.period, other.period) for other in others})
 
 
@@ -296,7 +296,19 @@ def is_left_out(
 ) -> bool:
     """Return whether true refutations prove a bound of the weight of ungated jobs.
 
-    False also after too many steps.
+    Parameters
+    ----------
+    instance, refutations
+        The problem, and true refutations of it.
+    bound
+        The weight.
+    cushion_slots
+        Slots by which every burst is extended.
+
+    Returns
+    -------
+    bool
+        False also after too many steps.
     """
     needs = _needs(instance, refutations, cushion_slots)
     weights = {job.name: job.weight for job in instance.jobs}
@@ -307,7 +319,7 @@ def is_left_out(
         out, kept, met = todo.pop()
         if sum(weights[name] for name in out) >= bound:
             continue
-        while met < len(needs) and _sum(needs[met].parts, out) >= needs[met].least:
+        while met < len(needs) and needs[met].is_met(out):
             steps += len(needs[met].parts)
             met += 1
         if met == len(needs) or steps > MAX_STEPS:
@@ -326,6 +338,10 @@ class _Need(NamedTuple):
     parts: dict[str, Fraction]
     least: Fraction
 
+    def is_met(self, out: Set[str]) -> bool:
+        """Return whether jobs that are not gated are enough."""
+        return sum(self.parts[name] for name in self.parts.keys() & out) >= self.least
+
 
 def _needs(
     instance: Instance, refutations: Iterable[Refutation], cushion_slots: int
@@ -333,17 +349,13 @@ def _needs(
     names = {job.name for job in instance.jobs}
     traffic = _Traffic(instance, cushion_slots)
     needs = []
-    for each in refutations:
-        if not each.periods.keys() <= names:
+    for refutation in refutations:
+        if not refutation.periods.keys() <= names:
             continue  # it is a violation
-        if each.link in traffic.capacities:
-            loads, excess = traffic.excess(each)
-            ones = dict.fromkeys(each.periods, Fraction(1))
-            needs.append(_Need(loads, excess) if excess > 0 else _Need(ones, Fraction(1)))
-        elif each.branching is not None:
-            needs.append(_Need(dict.fromkeys(each.periods, Fraction(1)), Fraction(1)))
+        one_of_all = _Need(dict.fromkeys(refutation.periods, Fraction(1)), Fraction(1))
+        if refutation.link in traffic.capacities:
+            loads, excess = traffic.excess(refutation)
+            needs.append(_Need(loads, excess) if excess > 0 else one_of_all)
+        elif refutation.branching is not None:
+            needs.append(one_of_all)
     return sorted(needs, key=lambda need: len(need.parts))
-
-
-def _sum(parts: Mapping[str, Fraction], names: Set[str]) -> Fraction:
-    return sum((parts[name] for name in parts.keys() & names), Fraction(0))

@@ -199,10 +199,10 @@ def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Vio
     for job in instance.jobs:
         is_gated = schedule.gated and schedule.gated.get(job.name)
         idle = schedule.stretch.get(job.name, 0) if is_gated else 0
-        least_ms, stated = instance.slot_ms * (job.period + idle), expected_ms[job.name]
-        if stated < least_ms:
+        least_ms, time_ms = instance.slot_ms * (job.period + idle), expected_ms[job.name]
+        if time_ms < least_ms:
             truth = f"it takes {least_ms} ms at least"
-            yield Violation(f"expected_ms.{job.name}", str(stated), truth)
+            yield Violation(f"expected_ms.{job.name}", str(time_ms), truth)
 
 
 def _naming_violations(

@@ -269,10 +269,7 @@ def test_job_that_overloads_a_link_alone_is_noted() -> None:
         ({"model": "VGG16"}, "jobs[1].model: the job states its traffic"),
         ({"rate_gbps": 0.0001}, "jobs[1].rate_gbps: 0.0001: must be a whole number of Mbit/s"),
         ({"rate_gbps": 25_000}, "jobs[1].rate_gbps: 25000.0: no machine sends 25 Tbit/s; look at"),
-        (
-            {"traffic": None, "model": "VGG16", "batch": 2},
-            "jobs[1].model: 'VGG16': the cluster does not say how fast its GPUs are; add cluster.g",
-        ),
+        ({"traffic": None, "model": "VGG16", "batch": 2}, "jobs[1].model: 'VGG16': the cluster do"),
     ],
 )
 def test_bad_patterns_and_rates(fields: dict[str, Any], message: str) -> None:
@@ -342,7 +339,7 @@ def test_listed_machines_and_stated_traffic() -> None:
 
 def test_workers_take_all_gpus_they_need() -> None:
     # x and y have room for two workers of two GPUs each, z for one.
-    wide = {"nodes": None, "workers": 5, "each": {"gpus": 2}}
+    wide: dict[str, Any] = {"nodes": None, "workers": 5, "each": {"gpus": 2}}
     assert [task.node for task in listed(**wide).deployment.tasks] == ["x", "x", "y", "y", "z"]
 
 
@@ -383,26 +380,14 @@ def stating(*phases: tuple[int, int]) -> dict[str, Any]:
         ({"traffic": None}, "model: missing; name a workload, or state the traffic"),
         ({"traffic": None, "model": "VGG16"}, "batch: missing; say how many samples"),
         ({"each": {"gpus": 0}, "nodes": None}, "each.gpus: 0: a worker needs at least 1"),
-        (
-            {"nodes": None, "workers": 6, "each": {"gpus": 2}},
-            "workers: 6: no room; free: 10 GPUs, room for 5 workers of 2",
-        ),
+        ({"nodes": None, "workers": 6, "each": {"gpus": 2}}, "workers: 6: no room; free: 10 GPUs,"),
         ({"nodes": ["x", "z", "z"], "each": {"gpus": 2}}, "nodes: z has 2 GPUs and more tasks"),
         ({"pods": ["a"]}, "pods: names 1 pod, but workers is 3"),
         ({"pods": ["a", "b", "a"]}, "pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "traffic.period_ms: must be betw"),
-        (
-            stating((0, 50), (40, 10)),
-            "traffic.phases[1].start_ms: 40: is before the end of the burst before it",
-        ),
-        (
-            stating((60, 41)),
-            "traffic.phases[0].length_ms: 41: the burst ends at 101 ms, after the period of 100",
-        ),
-        (
-            stating((0, 0)),
-            "traffic.phases[0].length_ms: must be between 0.000001 and 1000000000, got 0",
-        ),
+        (stating((0, 50), (40, 10)), "traffic.phases[1].start_ms: 40: is before the end of the bu"),
+        (stating((60, 41)), "traffic.phases[0].length_ms: 41: the burst ends at 101 ms, after the"),
+        (stating((0, 0)), "traffic.phases[0].length_ms: must be between 0.000001 and 1000000000,"),
     ],
 )
 def test_bad_jobs(change: dict[str, Any], message: str) -> None:

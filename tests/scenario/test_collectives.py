@@ -293,22 +293,10 @@ ALONE = {"workers": 1, "nodes": ["node-00"]}
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (
-            {**stepping(), **ALONE},
-            "traffic.transfers[0].kind: all-reduce over one worker: sends nothing; leave",
-        ),
-        (
-            {**stepping(group=3), "nodes": TWO},
-            "traffic.transfers[0].group: 3: is larger than the job, which has 2 GPUs",
-        ),
-        (
-            {**showing(), **ALONE},
-            "traffic.phases[0].collective: all-reduce over one worker: sends nothing; leav",
-        ),
-        (
-            {**showing(group=3), "nodes": TWO},
-            "traffic.phases[0].group: 3: is larger than the job, which has 2 GPUs",
-        ),
+        ({**stepping(), **ALONE}, "traffic.transfers[0].kind: all-reduce over one worker: sends n"),
+        ({**stepping(group=3), "nodes": TWO}, "traffic.transfers[0].group: 3: is larger than the"),
+        ({**showing(), **ALONE}, "traffic.phases[0].collective: all-reduce over one worker: sends"),
+        ({**showing(group=3), "nodes": TWO}, "traffic.phases[0].group: 3: is larger than the job,"),
         (showing(group=1), "traffic.phases[0].group: must be at least 2, got 1"),
         (showing(bytes=None), "traffic.phases[0].bytes: give collective and bytes toget"),
         (showing(bytes=0), "traffic.phases[0].bytes: must be at least 1, got 0"),
@@ -316,14 +304,8 @@ ALONE = {"workers": 1, "nodes": ["node-00"]}
         (stepping(kind="stated"), "traffic.transfers[0].max_mbps: missing"),
         (stepping(is_idle=True), "traffic.transfers: all are idle"),
         (stepping(needed_ms=0), "traffic.transfers[0].needed_ms: 0: is before ready_ms, 1"),
-        (
-            stepping(ready_ms=2, needed_ms=2),
-            "traffic.transfers[0].needed_ms: 2: is after the end of computing, 1 ms",
-        ),
-        (
-            {**bert(TWO), "model": "DLRM", "allreduce": "tree"},
-            "allreduce: 'tree': what 'DLRM' sends is more than an all-reduce among all",
-        ),
+        (stepping(ready_ms=2, needed_ms=2), "traffic.transfers[0].needed_ms: 2: is after the end"),
+        ({**bert(TWO), "model": "DLRM", "allreduce": "tree"}, "allreduce: 'tree': what 'DLRM' sen"),
         ({**bert(TWO), "allreduce": "star"}, "allreduce: "),
     ],
 )

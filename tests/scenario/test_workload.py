@@ -59,11 +59,7 @@ def test_sizes_of_transformers_agree_with_rules_of_thumb() -> None:
         ("parameters.source", None, "parameters.source: give either source or assumed for a num"),
         ("parameters.value", 1.5, "parameters.value: must be an integer, got 1.5"),
         ("parameters", 138357544, "parameters: must be a mapping, got 138357544"),
-        (
-            "data_parallel",
-            None,
-            "data_parallel: give exactly one of data_parallel, tensor_parallel",
-        ),
+        ("data_parallel", None, "data_parallel: give exactly one of data_parallel, tensor_paralle"),
         ("data_parallel.gradient_bytes", None, "data_parallel.gradient_bytes: missing"),
         ("embedding_parallel", {}, "embedding_parallel.tables: missing"),
         ("format", "metronome-instance/1", "format: must be 'metronome-workload/1'"),

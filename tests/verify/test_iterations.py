@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.allocation.candidates import CandidatePlacements
-from metronome_opt.allocation.request import JobRequest
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
-from metronome_opt.scenario.iteration import Iteration
-from metronome_opt.scenario.job_traffic import read_traffic
+from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.verification import check_traffic
 from tests.fabrics import scene, tree
@@ -132,7 +128,7 @@ def test_late_bursts_end_when_they_are_needed_or_delay_the_computing() -> None:
 
 def all_to_all(cluster: dict[str, Any], nodes: list[str], size: int) -> Job:
     """Return a job that computes for 50 ms, then exchanges a buffer of a size in bytes."""
-    burst = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
+    burst: dict[str, Any] = {"start_ms": 50, "length_ms": 1, "rate_gbps": 1}
     burst |= {"collective": "all-to-all", "bytes": size}
     traffic = {"period_ms": 51, "phases": [burst]}
     job = {"name": "a", "workers": len(nodes), "nodes": nodes, "traffic": traffic}
@@ -224,7 +220,7 @@ def test_racks_whose_nodes_are_in_another_order_are_not_alike() -> None:
     """
     above = {"p0": None, "p1": None, "x0": "p0", "y0": "p0", "x1": "p1", "y1": "p1"}
     homes = dict(zip(("n0", "n1", "n2", "n3"), ("x0", "y0", "y1", "x1"), strict=True))
-    speeds = {"nic": 100_000, "uplink": 1000, "gpu": A100}
+    speeds: dict[str, Any] = {"nic": 100_000, "uplink": 1000, "gpu": A100}
     cluster = tree(homes, above, ("p0", "p1", "x0", "y1"), **speeds)
     job = {**bert("a", "0 0 1"), "nodes": ["n0", "n0", "n1"], "allreduce": "tasks"}
     found = only_job(scenario(cluster, job))
@@ -369,33 +365,14 @@ def scenarios(draw: st.DrawFn, clusters: st.SearchStrategy[dict[str, Any]]) -> S
 
 
 def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, ...]]:
-    """Draw places that nodes hold; jobs that cannot be, or that have no room left, have none."""
-    room, places = CandidatePlacements(asked.cluster), {}
+    """Draw places that nodes hold, packed or in any order; jobs without room have none."""
+    room, places = FreeResources(asked.cluster), {}
     for job in asked.jobs:
-        try:
-            (traffic,) = read_traffic(asked.model_copy(update={"jobs": (job,)}))
-        except InputError:
-            continue
-        nodes: tuple[str, ...] = ()
-        if data.draw(st.booleans()):
-            demand = JobRequest(
-                job.name,
-                job.workers,
-                job.each,
-                traffic=lambda _: Iteration(()),
-                best_ms=1.0,
-                algorithm=traffic.algorithm,
-            )
-            nearest = room.nearest(demand)
-            nodes = () if nearest is None else nearest.nodes
-        else:
-            free = [
-                name for name, count in room.tasks_by_node(job.each).items() for _ in range(count)
-            ]
-            nodes = tuple(data.draw(st.permutations(free))[: job.workers])
-        if len(nodes) == job.workers:
-            room.take(nodes, job.each)
-            places[job.name] = nodes
+        free = [name for name, count in room.tasks_by_node(job.each).items() for _ in range(count)]
+        order = data.draw(st.permutations(free)) if data.draw(st.booleans()) else free
+        if len(order) >= job.workers:
+            places[job.name] = tuple(order[: job.workers])
+            room.take(places[job.name], job.each)
     return places
 
 
@@ -419,16 +396,3 @@ def test_both_ways_to_compute_traffic_agree(data: st.DataObject) -> None:
     assume(problem is not None)
     assert problem is not None
     assert [str(fault) for fault in check_traffic(asked, problem)] == []
-    for job in problem.instance.jobs:
-        assert problem.instance.best_ms(job) <= problem.instance.slot_ms * stretched(problem, job)
-
-
-def stretched(problem: PlacedInstance, job: Job) -> Fraction:
-    """Return the slots of an iteration at the job's place, its bursts as slow as links ask for."""
-    capacity = {link.name: link.capacity for link in problem.instance.links}
-    rate = min((Fraction(capacity[link], flows) for link, flows in job.links.items()), default=None)
-    slots = Fraction(job.period)
-    for phase in job.phases:
-        if rate is not None and phase.rate > rate:
-            slots += phase.length * (phase.rate - rate) / rate
-    return slots
