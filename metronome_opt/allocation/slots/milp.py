@@ -21,7 +21,6 @@ import numpy as np
 from metronome_opt.child import Send, run_child
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
-from metronome_opt.solvers.imports import import_scipy
 
 _OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 
@@ -46,7 +45,8 @@ def minimise(
     """
     if budget.stopped:
         return False, None, 0.0
-    optimize = import_scipy()
+    from scipy import optimize
+
     options: dict[str, Any] = {"mip_rel_gap": 0.0}
     if budget.remaining is not None:  # the rest is for telling what was found
         options["time_limit"] = 0.9 * budget.remaining

@@ -105,7 +105,7 @@ def _single(
     """Return what a job costs by itself; what is above the limit is equal."""
     mine = [units[offset] for offset in domain]
     low = min(mine)
-    excess = np.array([min(each - low, limit + 1) for each in mine], dtype=dtype)
+    excess = np.array([min(cost - low, limit + 1) for cost in mine], dtype=dtype)
     scope = (job,) if len(domain) > 1 else ()
     return Cost(None, low, scope, excess if scope else excess.reshape(()))
 
@@ -142,10 +142,7 @@ def scale_of(compiled: CompiledInstance) -> Fraction:
 
 
 def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetwork:
-    """Return the network with a table of the cost at `position`, a link that has none.
-
-    If the search is stopped meanwhile, the network is returned as it is.
-    """
+    """Return the network with a table of a link that has none, or as it is if it is stopped."""
     cost = network.costs[position]
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
     domains = [network.domains[job] for job in network.compiled.links[cost.link].jobs]
@@ -171,19 +168,8 @@ def contention_cells(
 ) -> Ints | None:
     """Return what a link costs at all combinations of its users' offsets, None if stopped.
 
-    Parameters
-    ----------
-    link
-        Its index among the links of `compiled`.
-    domains
-        The offsets of each user.
-    scale
-        ``contention = units * scale``; a common divisor of what the link may cost.
-
-    Returns
-    -------
-    array
-        Units, shape (offsets of each user that has several).
+    The result has units of `scale`, a common divisor of what the link may cost, and the shape
+    (offsets of each user that has several).
 
     Raises
     ------
@@ -207,10 +193,7 @@ def contention_cells(
 
 
 def _fill(search: SolverRun, compiled: CompiledInstance, domains: Sequence[Ints]) -> Ints | None:
-    """Return the scaled cost of a single link at all combinations of its users' offsets.
-
-    None if the search is stopped.
-    """
+    """Return the scaled cost of a single link likewise."""
     # numpy knows 64 axes, and a job with one offset needs none.
     several = [user for user, domain in enumerate(domains) if len(domain) > 1]
     # One pass scores a job at all its offsets: best spent on the largest domain.
@@ -296,10 +279,7 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
 
 
 def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNetwork) -> Cost:
-    """Return a cost of at least `low` and what its jobs add, or of more if more is known.
-
-    If `low` is less than what is known, what exceeds the latter is what counts of a job.
-    """
+    """Return a cost of at least `low` and what its jobs add, or of more if more is known."""
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
     cap = max(0, network.headroom - rise + 1)

@@ -56,18 +56,10 @@ def find_layered(name: str) -> LayeredObjective:
 
 
 def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
-    """Return a sum of layered objectives as the contention of other weights, and its unit.
+    """Return a sum of layered objectives as the contention of other weights.
 
-    Parameters
-    ----------
-    coefficients
-        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
-        that is late, not of its share of the traffic.
-
-    Returns
-    -------
-    tuple
-        The jobs with other weights, and what a unit of their contention counts in the sum.
+    Coefficients are those of a Mbit/s of each objective, by name, not negative. The jobs with other
+    weights are returned, and what a unit of their contention counts in the sum.
     """
     common = math.lcm(1, *(factor.denominator for factor in coefficients.values()))
     whole = {find_layered(name): int(factor * common) for name, factor in coefficients.items()}
@@ -118,14 +110,14 @@ class _JobCost:
     def __init__(self, group: Instance, objective: JobObjective) -> None:
         self._jobs = group.jobs
         self._objective = objective
-        each = [objective.max_cost(job) for job in group.jobs]
-        self.max_units = sum(each)
+        costs = [objective.max_cost(job) for job in group.jobs]
+        self.max_units = sum(costs)
         """An upper bound in units."""
         if self.max_units >= _LARGEST:
-            at = each.index(max(each))
+            at = costs.index(max(costs))
             raise TooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
-                f"{quote(each[at])}, that of its group {quote(self.max_units)}, which does not fit "
+                f"{quote(costs[at])}, that of its group {quote(self.max_units)}, which does not fit "
                 "64-bit integers; use smaller weights"
             )
 
@@ -144,7 +136,7 @@ class _JobCost:
 
 
 class Costs:
-    """The costs of the schedules of a group of jobs.
+    """The costs of the schedules of a group of jobs; ``objective = units * step``.
 
     Parameters
     ----------
@@ -155,13 +147,6 @@ class Costs:
     names
         The objectives that will be asked for. Only if rotations change none of them are rotations
         of one another taken for one.
-
-    Attributes
-    ----------
-    group
-        The jobs and their links.
-    steps
-        ``objective = units * step``, by name.
     """
 
     def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:

@@ -28,12 +28,9 @@ from metronome_opt.solvers.presolve.reductions import Offsets
 
 
 class _Component(NamedTuple):
-    """Free jobs that are rotated together, in the order that decides whose domains are small.
+    """Free jobs that are rotated together, in the order that decides whose domains are small."""
 
-    `held` is the least common multiple of the periods of the fixed jobs on their links, in slots.
-    """
-
-    held: int
+    held: int  # least common multiple of the periods of the fixed jobs on their links, slots
     jobs: tuple[Job, ...]
 
     def steps(self) -> Iterator[tuple[Job, int]]:
@@ -50,13 +47,6 @@ class Orbits:
 
     Offsets within the domains are offsets of the instance: no way back is needed. `rotate` leads
     there from any other schedule, such as an incumbent.
-
-    Attributes
-    ----------
-    instance
-        The problem.
-    components
-        Its free jobs, those that are rotated together in one part.
     """
 
     instance: Instance
