@@ -20,7 +20,7 @@ from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
-from metronome_opt.solvers.cost_network.tables import build, rotated_incumbent
+from metronome_opt.solvers.cost_network.tables import build
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.kernels.compiled_instance import SharedLink, TooLargeError
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
@@ -60,7 +60,6 @@ def _run_strong(
 
 
 def _solve_strong_cpsat(part: SolverRun, program: CpsatProgram) -> None:
-    program.hint(rotated_incumbent(part))
     large = len(program.model.proto.variables) > _SMALL
     solve_cpsat(part, program, _SUBSOLVERS, isolated=large)
 

@@ -21,7 +21,7 @@ from metronome_opt.solvers.kernels.compiled_instance import (
 )
 from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.solvers.presolve.blocks import restrict
-from metronome_opt.solvers.presolve.orbits import Orbits, orbits
+from metronome_opt.solvers.presolve.orbits import orbits
 from metronome_opt.solvers.proof import link_bound
 from metronome_opt.solvers.run import SolverRun
 
@@ -112,20 +112,21 @@ def _single(
 
 def domains_of(instance: Instance, *, rotations_are_equal: bool = True) -> tuple[Ints, ...]:
     """Return the offsets that each job may have, ascending; see `build`."""
-    sizes = _orbits(instance).domains if rotations_are_equal else {}
+    jobs = instance.jobs
+    sizes = {job.name: job.period for job in jobs}
+    if rotations_are_equal:
+        # First the job that, placed at 0, takes the largest factor off tables.
+        order = sorted(
+            range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period)
+        )
+        for orbit in orbits(instance, order):
+            sizes |= orbit.domains
     return tuple(
-        np.arange(sizes.get(job.name, job.period), dtype=np.int64)
+        np.arange(sizes[job.name], dtype=np.int64)
         if job.fixed_offset is None
         else np.array([job.fixed_offset], dtype=np.int64)
-        for job in instance.jobs
+        for job in jobs
     )
-
-
-def rotated_incumbent(search: SolverRun) -> list[int]:
-    """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
-    instance = search.instance
-    named = _orbits(instance).rotate(search.offsets_by_job() or instance.unshifted)
-    return [named[job.name] for job in instance.jobs]
 
 
 def scale_of(compiled: CompiledInstance) -> Fraction:
@@ -134,10 +135,14 @@ def scale_of(compiled: CompiledInstance) -> Fraction:
         Fraction(compiled.unit * math.gcd(*link.coefficients), link.hyperperiod)
         for link in compiled.links
     ]
-    steps = [step for step in steps if step] or [Fraction(1)]
+    return common_divisor(*(step for step in steps if step)) if any(steps) else Fraction(1)
+
+
+def common_divisor(*numbers: Fraction) -> Fraction:
+    """Return the largest number of which all are multiples."""
     return Fraction(
-        math.gcd(*(step.numerator for step in steps)),
-        math.lcm(*(step.denominator for step in steps)),
+        math.gcd(*(number.numerator for number in numbers)),
+        math.lcm(*(number.denominator for number in numbers)),
     )
 
 
@@ -299,10 +304,3 @@ def max_contention(compiled: CompiledInstance) -> Fraction:
             for link in compiled.links
         )
     )
-
-
-def _orbits(instance: Instance) -> Orbits:
-    """Return the orbits, first the job that, placed at 0, takes the largest factor off tables."""
-    jobs = instance.jobs
-    order = sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))
-    return orbits(instance, order)

@@ -19,6 +19,7 @@ from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.solvers.cost_network.model import CostNetwork, LinkCosts
 from metronome_opt.solvers.cost_network.tables import (
     build,
+    common_divisor,
     contention_cells,
     max_contention,
     scale_of,
@@ -117,8 +118,8 @@ class _JobCost:
             at = costs.index(max(costs))
             raise TooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
-                f"{quote(costs[at])}, that of its group {quote(self.max_units)}, which does not fit "
-                "64-bit integers; use smaller weights"
+                f"{quote(costs[at])}, that of its group {quote(self.max_units)}, which does not "
+                "fit 64-bit integers; use smaller weights"
             )
 
     def units(self, offsets: Sequence[int]) -> int:
@@ -261,7 +262,7 @@ class SumRun(SolverRun):
         self._scale = scale_of(self.compiled)
         self._job_costs: list[list[int]] = []
         if singles:
-            self._scale = _common_divisor(self._scale, 1 / unit)
+            self._scale = common_divisor(self._scale, 1 / unit)
             steps = int(1 / unit / self._scale)  # of a unit of the sum
             for job, record in enumerate(weighted.jobs):
                 total = [0] * record.period
@@ -318,9 +319,3 @@ class SumRun(SolverRun):
             return np.where((now == 0) & (then > 0), beyond, own)
 
         return cells
-
-
-def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest number of which both are multiples."""
-    numerator = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
-    return Fraction(numerator, a.denominator * b.denominator)
