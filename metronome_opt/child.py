@@ -111,7 +111,7 @@ def run_child(
                         partial = _receive(partial + messages.read(2**16), receive)
                     ended = os.wait4(process.pid, os.WNOHANG)
                     if not ended[0] and (number := control()):
-                        process.send_signal(number)
+                        os.kill(process.pid, number)  # it is not waited for yet
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

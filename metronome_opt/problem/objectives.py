@@ -230,7 +230,7 @@ class _Lexicographic(SimulatedObjective):
 
     def mean_weights(self, weights: Mapping[str, int]) -> MeanWeights:
         classes = sorted(set(weights.values()), reverse=True)
-        return tuple({name: int(w == each) for name, w in weights.items()} for each in classes)
+        return tuple({name: int(w == level) for name, w in weights.items()} for level in classes)
 
 
 class _WeightedSum(Objective):

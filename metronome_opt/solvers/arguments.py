@@ -40,15 +40,7 @@ _MAX_DIGITS = 40  # of an exact number
 
 @dataclass(frozen=True)
 class Goal:
-    """Objectives of a schedule.
-
-    Attributes
-    ----------
-    objectives
-        One after the other, or, with `coefficients`, all at once.
-    coefficients
-        Coefficients of a weighted sum of the objectives, each divided by its `normal`.
-    """
+    """Objectives in an order; with coefficients the sum of them, each divided by its `normal`."""
 
     objectives: tuple[str, ...]
     coefficients: Mapping[str, Fraction] = field(default_factory=dict)
@@ -60,14 +52,8 @@ class Arguments:
 
     Attributes
     ----------
-    budget
-        Its time; the run may end it.
-    threads
-        Threads of the back end.
     callback
         Receives every new incumbent and bound.
-    warm_start
-        A schedule to begin with.
     goal
         What is minimised, if it is not simulated.
     cushion_slots
@@ -122,13 +108,7 @@ def interrupt_stops(search: Budget) -> Iterator[None]:
 
 
 def check_instance(instance: object) -> None:
-    """Refuse a problem that is no instance.
-
-    Raises
-    ------
-    InputError
-        With what to pass instead.
-    """
+    """Refuse a problem that is no instance, with what to pass instead."""
     if not isinstance(instance, Instance):
         raise InputError(
             f"instance: must be an Instance, got {type(instance).__name__}; "
@@ -136,19 +116,26 @@ def check_instance(instance: object) -> None:
         )
 
 
-def check_numbers(
-    time_limit: float | None, seed: int, threads: int | None, name: str = "threads"
-) -> None:
-    """Refuse values that are no time limit, seed or number of threads, by its name.
+def check_numbers(time_limit: float | None, seed: int, threads: int | None) -> None:
+    """Refuse values that are no time limit, seed or number of threads.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds; None for no limit.
+    seed
+        Random seed, from 0 on.
+    threads
+        None for one per core.
 
     Raises
     ------
     InputError
         With the name, the value and what it must be.
     """
-    for which, number in (("seed", seed), *([] if threads is None else [(name, threads)])):
+    for name, number in (("seed", seed), ("threads", 1 if threads is None else threads)):
         if isinstance(number, bool) or not isinstance(number, Integral):
-            raise InputError(f"{which}: must be an integer, got {quote(number)}")
+            raise InputError(f"{name}: must be an integer, got {quote(number)}")
     is_number = isinstance(time_limit, Real) and not isinstance(time_limit, bool)
     if time_limit is not None and not (is_number and 0 <= time_limit < math.inf):
         raise InputError(
@@ -157,17 +144,11 @@ def check_numbers(
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
     if threads is not None and not 1 <= threads <= MAX_THREADS:
-        raise InputError(f"{name}: must be from 1 to {MAX_THREADS}, got {threads}")
+        raise InputError(f"threads: must be from 1 to {MAX_THREADS}, got {threads}")
 
 
 def exact(place: str, value: Exact) -> Fraction:
-    """Return a number as it is given: ``3``, ``"1/3"``, ``"0.05"`` or ``"5%"``.
-
-    Raises
-    ------
-    InputError
-        If it is none, or a float, which is not exact.
-    """
+    """Return a number as it is given: ``3``, ``"1/3"``, ``"0.05"`` or ``"5%"``; refuse a float."""
     number: Fraction | None = None
     if isinstance(value, str):
         text = value.strip()
@@ -193,13 +174,7 @@ def exact(place: str, value: Exact) -> Fraction:
 
 
 def check_share(name: str, value: Exact | None) -> Fraction | None:
-    """Return a limit as an exact number, None for None.
-
-    Raises
-    ------
-    InputError
-        If it is negative, or as of `exact`.
-    """
+    """Return a limit as an exact number, None for None; refuse a negative one."""
     limit = None if value is None else exact(name, value)
     if limit is not None and limit < 0:
         raise InputError(f"{name}: must be at least 0, got {quote(str(value))}")
@@ -207,13 +182,7 @@ def check_share(name: str, value: Exact | None) -> Fraction | None:
 
 
 def make_goal(objectives: Sequence[str], weights: Mapping[str, Exact] | None = None) -> Goal:
-    """Return objectives in an order, or a weighted sum.
-
-    Raises
-    ------
-    InputError
-        If it makes no sense.
-    """
+    """Return objectives in an order, or a weighted sum; refuse what makes no sense."""
     coefficients = {}
     for name, weight in (weights or {}).items():
         check_names([name], "weights")
@@ -238,7 +207,7 @@ def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
     """
     if _can(solver, goal, stretching):
         return
-    able = [each.name for each in SOLVERS.values() if _can(each, goal, stretching)]
+    able = [other.name for other in SOLVERS.values() if _can(other, goal, stretching)]
     wish = ", ".join(dict.fromkeys((*goal.objectives, *(["stretch"] if stretching else []))))
     raise InputError(
         f"objectives: {wish}: solver {solver.name} cannot; it optimises "
@@ -260,13 +229,7 @@ def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
 
 
 def check_reserve(instance: Instance, cushion_slots: int) -> None:
-    """Refuse what is no reserve for the bursts of an instance.
-
-    Raises
-    ------
-    InputError
-        If it is negative, not an integer, or longer than any burst can grow.
-    """
+    """Refuse a cushion that is negative, no integer, or more than any burst can grow."""
     if isinstance(cushion_slots, bool) or not isinstance(cushion_slots, int) or cushion_slots < 0:
         raise InputError(
             f"cushion_slots: must be a number of slots from 0 on, got {quote(cushion_slots)}"
@@ -280,13 +243,7 @@ def check_reserve(instance: Instance, cushion_slots: int) -> None:
 
 
 def check_start(instance: Instance, start: object) -> None:
-    """Refuse a start that is no schedule of an instance.
-
-    Raises
-    ------
-    InputError
-        With the job and the offset that do not fit.
-    """
+    """Refuse a start that is no schedule of an instance, with the job that does not fit."""
     if start is None:
         return
     if not isinstance(start, Schedule):
@@ -302,12 +259,13 @@ def check_start(instance: Instance, start: object) -> None:
         )
     for job in instance.jobs:
         offset, period = start.offsets[job.name], job.period + start.stretch.get(job.name, 0)
-        if offset >= period or job.fixed_offset not in (None, offset):
-            must = "below the period" if offset >= period else "the fixed offset"
-            value = period if offset >= period else job.fixed_offset
-            raise InputError(
-                f"warm_start: {quote(job.name)} begins at {offset}; must be {must}, {value}"
-            )
+        if offset >= period:
+            must = f"below the period, {period}"
+        elif job.fixed_offset not in (None, offset):
+            must = f"the fixed offset, {job.fixed_offset}"
+        else:
+            continue
+        raise InputError(f"warm_start: {quote(job.name)} begins at {offset}; must be {must}")
 
 
 def make_schedule(
@@ -324,14 +282,23 @@ def make_schedule(
 
     Parameters
     ----------
+    arguments
+        Arguments of the run.
     offsets, stretch
-        By job name; no stretch where omitted.
+        Slots by job name; no stretch where omitted.
     objectives
         As they are stated, that of the bound first.
+    bound
+        Bound of the first objective.
     proved
         Whether it is optimal.
     stated
         Further fields of the schedule.
+
+    Returns
+    -------
+    Schedule
+        With the time and the versions of packages.
     """
     instance, solver = arguments.instance, arguments.solver
     return Schedule(

@@ -134,10 +134,7 @@ class _Reader:
         self.ended = status is not None
 
     def _bound(self, native: float) -> None:
-        """Take a floating-point bound of the objective, which is an integer at every schedule.
-
-        It counts as an integer only if it comes within a millionth of it.
-        """
+        """Take a floating-point bound; a millionth below an integer it counts as that integer."""
         if math.isfinite(native):
             form = self.program.form
             tolerance = 1e-6 + abs(native) * (1e-12 if self._exact else 1e-6)

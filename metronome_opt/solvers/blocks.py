@@ -23,15 +23,7 @@ _POLL_S = 0.2  # between two joins of the blocks' schedules and bounds
 
 
 class BlockRun:
-    """A block in a run.
-
-    Attributes
-    ----------
-    search
-        Run of the block.
-    improved
-        How many generations of local search it was given after the first schedule.
-    """
+    """A block in a run; `improved` counts its generations of local search."""
 
     def __init__(self, search: SolverRun) -> None:
         self.search = search
@@ -61,18 +53,10 @@ class BlockRun:
 
 
 class Blocks:
-    """The blocks of what presolve makes of an instance.
+    """The blocks of what presolve makes of an instance, with a run for each.
 
-    Parameters
-    ----------
-    whole
-        Schedules and bounds of the blocks are put together and reported to it. What schedule it has
-        is what the blocks start from.
-
-    Attributes
-    ----------
-    runs
-        One for each block; their searches are below that of the whole.
+    Their schedules and bounds are put together and reported to the run of the whole, whose schedule
+    they start from.
     """
 
     def __init__(self, whole: SolverRun) -> None:
@@ -144,15 +128,7 @@ class Blocks:
 def solve_in_blocks(search: SolverRun, prove: Callable[[SolverRun], None]) -> None:
     """Find a schedule, then have every block proved, small ones first.
 
-    Parameters
-    ----------
-    prove
-        Takes the search of a block, which has an incumbent.
-
-    Raises
-    ------
-    SolverError, TooLargeError
-        What `prove` raises, if there is one block only; of several, it is noted.
+    What `prove` raises is raised if there is one block only; of several, it is noted.
     """
     greedy.run(search)
     if search.stopped:

@@ -25,22 +25,16 @@ class Budget:
     """Seconds that may be spent from now on. It ends when its parent does, at the latest.
 
     Where the time does not run out, nothing depends on the clock but where work is cut into slices.
+    A solver of the user's may raise a `failure` after it has found a schedule.
 
     Parameters
     ----------
     seconds
         None for no limit but that of the parent.
     parent
-        What it is a part of.
+        The budget that it is a part of.
     watch
         The stopping rules of the run; those of the parent by default.
-
-    Attributes
-    ----------
-    slice
-        Number of steps that `slices` allows until the clock is read again.
-    failure
-        What a solver of the user's raised after it had found a schedule.
     """
 
     def __init__(
@@ -58,7 +52,7 @@ class Budget:
         self._ended: StopReason | None = None
         self._rate = 0.0
         self.failure: BaseException | None = None
-        self.slice = 1
+        self._slice = 1  # steps until the clock is read again
 
     # ---------------------------------------------------------------- the clock
 
@@ -89,7 +83,7 @@ class Budget:
     def child(self, seconds: float | None = None) -> Budget:
         """Return a budget of what is left, or less, which ends when this one does."""
         left = self.remaining
-        known = [each for each in (left, seconds) if each is not None]
+        known = [limit for limit in (left, seconds) if limit is not None]
         return Budget(min(known, default=None), parent=self)
 
     def fraction(self, share: float) -> Budget:
@@ -166,16 +160,16 @@ class Budget:
     def slices(self, steps: int) -> Iterator[int]:
         """Cut a number of steps into slices; end early when the time is over."""
         while steps > 0 and not self.stopped:
-            part = min(steps, self.slice)
+            part = min(steps, self._slice)
             began, computed = time.perf_counter(), time.thread_time()
             yield part
             spent = max(time.perf_counter() - began, 1e-9)
             worked = max(time.thread_time() - computed, 1e-9)
             steps -= part
-            if part == self.slice:
+            if part == self._slice:
                 self._rate = part / spent
                 tick = min(_LONGEST_TICK_S, max(_TICK_S, _WORK_PER_WAIT * (spent - worked)))
-                self.slice = max(1, min(_GROWTH * part, int(part / worked * tick)))
+                self._slice = max(1, min(_GROWTH * part, int(part / worked * tick)))
 
 
 def run_interruptibly(

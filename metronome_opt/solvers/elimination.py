@@ -73,17 +73,8 @@ def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
 class Elimination:
     """Alternating searches with small and with large tables, each further in every round.
 
-    Parameters
-    ----------
-    search
-        Has an incumbent. Better ones and bounds are reported to it, and taken from it.
-
-    Attributes
-    ----------
-    effort
-        What has been done so far, in nodes of branch and bound.
-    exhausted
-        Whether it was given up, because numbers do not fit or memory ran out.
+    The search has an incumbent. `effort` counts in nodes of branch and bound; it is `exhausted` if
+    numbers do not fit or memory ran out.
     """
 
     def __init__(self, search: SolverRun, network: CostNetwork | None = None) -> None:
@@ -174,7 +165,7 @@ class _Attempt:
         limit = self._limit
         while self._path and not (self._path[-1].open <= limit).any():
             self._path.pop()
-        bounds = [int(each.open[0]) for each in self._path if len(each.open)]
+        bounds = [int(here.open[0]) for here in self._path if len(here.open)]
         self._search.raise_bound(min([limit + 1, *bounds]) * self._scale, _SOURCE)
 
     def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:

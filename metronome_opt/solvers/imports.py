@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -44,15 +45,10 @@ def import_pulp() -> Any:
     return pulp
 
 
-def import_scipy() -> Any:
-    """Return `scipy.optimize`, which has HiGHS."""
-    return import_module("scipy.optimize")
-
-
 IMPORTS: Mapping[str, Callable[[], Any]] = {
     "ortools": import_cp_model,
     "pulp": import_pulp,
-    "scipy": import_scipy,
+    "scipy": partial(import_module, "scipy.optimize"),
 }
 """By the package that a back end comes with."""
 

@@ -38,19 +38,10 @@ class _Group:
 
 
 class LinkGroups:
-    """The groups of a search; what they prove is reported to it.
+    """The groups of a block with an incumbent; what they prove is reported to its search.
 
-    Parameters
-    ----------
-    search
-        Has an incumbent; is a block, see `presolve.split`.
-
-    Attributes
-    ----------
-    effort
-        How many nodes have been expanded.
-    exhausted
-        Whether it was given up, because numbers or trees do not fit or memory ran out.
+    `effort` counts expanded nodes; they are `exhausted` if numbers or trees do not fit or memory
+    ran out.
     """
 
     def __init__(self, search: SolverRun) -> None:

@@ -55,10 +55,9 @@ def run(search: SolverRun) -> None:
 
 
 def improve(search: SolverRun, *, share: float, patience: int = PATIENCE) -> None:
-    """Improve the incumbent.
+    """Improve the incumbent until `patience` generations in a row gain nothing.
 
-    Ends after `patience` generations in a row without a gain, each of which takes twice the effort
-    of the one before; or when `share` of the time that is left is used up.
+    It takes `share` of the time that is left at most.
     """
     population = begin(search, share=share)
     while population and population.stalled < patience and not population.budget.stopped:
@@ -66,13 +65,7 @@ def improve(search: SolverRun, *, share: float, patience: int = PATIENCE) -> Non
 
 
 def begin(search: SolverRun, *, share: float = 1.0) -> Population | None:
-    """Return a local search that goes on from the incumbent, None if there is nothing to search.
-
-    Parameters
-    ----------
-    share
-        Its maximum share of the time that is left.
-    """
+    """Return a local search that goes on from the incumbent, None if there is nothing to search."""
     if search.best is None or search.stopped:
         return None
     try:
@@ -91,21 +84,10 @@ class _Member(NamedTuple):
 
 
 class Population:
-    """Local search of one instance, in a form that can be left and resumed.
+    """Local search from an incumbent, in a form that can be left and resumed.
 
-    Parameters
-    ----------
-    search
-        Has an incumbent; its seed is that of all random choices.
-    compiled
-        Its instance, with `common_scale`.
-
-    Attributes
-    ----------
-    budget
-        Its time, at first all that is left.
-    stalled
-        How many generations in a row have not led to a better schedule.
+    `compiled` has a `common_scale`. The last `stalled` generations have not led to a better
+    schedule.
     """
 
     def __init__(self, search: SolverRun, compiled: CompiledInstance) -> None:
@@ -122,11 +104,7 @@ class Population:
         self._effort = 0
         self.budget = search.fraction(1.0)
         self.stalled = 0
-
-    @property
-    def is_movable(self) -> bool:
-        """Return True if there is any job to move."""
-        return len(self._around.free) > 0
+        self.is_movable = len(self._around.free) > 0
 
     def set_budget(self, share: float) -> None:
         """Let it take a share of the time that is left to the search; it keeps its speed."""
@@ -168,16 +146,13 @@ class Population:
             self._effort = effort
 
     def _plan(self) -> tuple[int, int]:
-        """Return how many members there is time for, and the effort that each may take.
-
-        If there is no time for a whole generation, then one long annealing beats many short ones.
-        """
+        """Return how many members there is time for, and the effort that each may take."""
         first = not self._members
         wanted = _EFFORT * len(self._around.free) if first else _GROWTH * self._effort
         affordable = self.budget.affordable
         if affordable is None or affordable >= _MEMBERS * wanted:
             return _MEMBERS, wanted
-        last = int(_LAST * affordable)
+        last = int(_LAST * affordable)  # one long annealing beats many short ones
         return (1, last) if last >= self._effort else (0, 0)
 
     def _measure(self) -> None:
@@ -249,7 +224,7 @@ class Population:
         """Take in a member, unless there is one of its value."""
         if all(member.value != other.value for other in self._members):
             self._members.append(member)
-            self._members.sort(key=lambda each: each.value)
+            self._members.sort(key=lambda kept: kept.value)
 
     def _random(self) -> Ints:
         """Return random offsets of the jobs that may move."""

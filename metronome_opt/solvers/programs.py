@@ -94,12 +94,6 @@ class CpsatProgram(Program):
         self.model = cp.CpModel()
         self._weighted_sum = cp.LinearExpr.weighted_sum
 
-    def hint(self, offsets: Sequence[int]) -> None:
-        """Start from a schedule."""
-        for job, choice in self.choices.items():
-            for offset, variable in choice.items():
-                self.model.add_hint(variable, offset == offsets[job])
-
     def binary(self, name: str) -> Any:
         """Add a variable that is 0 or 1."""
         return self.model.new_bool_var(name)

@@ -44,15 +44,7 @@ _LOCAL_SHARE = 0.02  # of the time, at most, for the schedule of some links
 class Proof:
     """A tree that grows from the incumbent of a search, in slices, until it is done.
 
-    Parameters
-    ----------
-    search
-        Has an incumbent. Better ones and bounds are reported to it, and taken from it.
-
-    Attributes
-    ----------
-    nodes
-        Number of expanded nodes.
+    Better incumbents and bounds are reported to the search, and taken from it.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import load_plugin, plugins
@@ -39,8 +39,6 @@ class Solver:
 
     Attributes
     ----------
-    name
-        What users call it.
     summary
         One line for help texts.
     where
@@ -95,8 +93,8 @@ class Solver:
         return self in _OWN
 
 
-def _own(name: str, summary: str, where: str, *packages: str, **abilities: object) -> Solver:
-    return Solver(name, summary, f"{GROUP}.{where}", packages, **abilities)  # type: ignore[arg-type]
+def _own(name: str, summary: str, where: str, *packages: str, **abilities: Any) -> Solver:
+    return Solver(name, summary, f"{GROUP}.{where}", packages, **abilities)
 
 
 _OWN = (
@@ -147,26 +145,14 @@ _OWN = (
 )
 
 
-def _all() -> dict[str, Solver]:
-    """Return the solvers by name; a plug-in does not take the name of a solver of ours."""
-    known = {solver.name: solver for solver in _OWN}
-    for point in plugins(GROUP).values():
-        packages = (point.dist.name,) if point.dist else ()
-        plug_in = _custom(point.name, point.value, f"plug-in, {point.value}", packages)
-        known.setdefault(point.name, plug_in)
-    return known
+def _plugged_in(point: EntryPoint) -> Solver:
+    packages = (point.dist.name,) if point.dist else ()
+    return Solver(point.name, f"plug-in, {point.value}", point.value, packages, holds=())
 
 
-def _custom(
-    name: str,
-    where: str | SolverFunction,
-    summary: str = "a function",
-    packages: tuple[str, ...] = (),
-) -> Solver:
-    return Solver(name, summary, where, packages, holds=())
-
-
-SOLVERS = _all()
+_PLUGINS = (_plugged_in(point) for point in plugins(GROUP).values())
+# Of two solvers of one name the last is taken: ours.
+SOLVERS = {solver.name: solver for solver in (*_OWN, *_PLUGINS, *_OWN)}
 
 
 def find_solver(
@@ -174,10 +160,7 @@ def find_solver(
 ) -> Solver:
     """Return a solver by name or by ``file.py:function``, or made of a function of one `SolverRun`.
 
-    Parameters
-    ----------
-    known
-        The solvers of a problem; functions and files are solvers of contention.
+    Functions and files are solvers of contention, not of other tables of `known` ones.
 
     Raises
     ------
@@ -188,23 +171,18 @@ def find_solver(
         if isinstance(solver, Solver):
             return solver
         if callable(solver):
-            return _custom(getattr(solver, "__name__", type(solver).__name__), solver)
+            name = getattr(solver, "__name__", type(solver).__name__)
+            return Solver(name, "a function", solver, holds=())
         if isinstance(solver, str) and ".py:" in solver:
             _load_from_file(solver)
-            return _custom(solver, str(Path(solver).resolve()))
+            return Solver(solver, "a function", str(Path(solver).resolve()), holds=())
     if not isinstance(solver, str) or solver not in known:
         raise InputError(f"solver: {quote(solver)} is not known; choose from {', '.join(known)}")
     return known[solver]
 
 
 def _load_from_file(name: str) -> SolverFunction:
-    """Return the function that ``file.py:function`` names.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be run, or has no such function.
-    """
+    """Return the function that ``file.py:function`` names."""
     path, _, function = name.rpartition(":")
     spec = spec_from_file_location(Path(path).stem, path)
     if spec is None or spec.loader is None or not Path(path).is_file():

@@ -43,11 +43,10 @@ class SolverRun(Budget):
         Receives every new incumbent and bound, perhaps from a thread of the back end; returns True
         to end the run.
     parent
-        What this is a part of; it stops when that does.
+        What this is a part of.
     rounds
-        Maximum number of rounds of proofs and improvements of `auto` with one thread; 0
-        for good schedules without proofs, None for as many as there is time for. Without a time
-        limit the result does not depend on the clock.
+        Maximum number of rounds of proofs and improvements of `auto` with one thread; 0 for good
+        schedules without proofs, None for as many as there is time for.
 
     Attributes
     ----------
@@ -205,10 +204,7 @@ class SolverRun(Budget):
             self._record(self.bound_by)
 
     def raise_to_loads(self) -> None:
-        """Raise the bound to what the loads of the links prove, which takes no time.
-
-        A run without enough time would otherwise state less than is plain to see.
-        """
+        """Raise the bound to what the loads of the links prove, which takes no time."""
         loads = (load_bound(self.compiled, link) for link in self.compiled.links)
         self.raise_bound(sum(loads, Fraction(0)), "loads")
 

@@ -20,7 +20,7 @@ from metronome_opt.solvers.backends import solve_cpsat, solve_highs
 from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
-from metronome_opt.solvers.cost_network.tables import build, rotated_incumbent
+from metronome_opt.solvers.cost_network.tables import build
 from metronome_opt.solvers.imports import import_cp_model, import_pulp
 from metronome_opt.solvers.kernels.compiled_instance import SharedLink, TooLargeError
 from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
@@ -35,7 +35,7 @@ _MAX_CELLS = 2**22  # of a table, to cut offsets down with
 _MAX_LEFT = 2**12  # of a table that eliminating a job leaves: a model states these cell by cell
 _FEW_CELLS = 5000  # of a table that is stated cell by cell
 
-_Terms = tuple[tuple[int, int], ...]
+_Terms = tuple[tuple[int, int], ...]  # (rate, index of jobs and offsets)
 
 
 def _run_strong(
@@ -60,7 +60,6 @@ def _run_strong(
 
 
 def _solve_strong_cpsat(part: SolverRun, program: CpsatProgram) -> None:
-    program.hint(rotated_incumbent(part))
     large = len(program.model.proto.variables) > _SMALL
     solve_cpsat(part, program, _SUBSOLVERS, isolated=large)
 
@@ -70,11 +69,7 @@ run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve
 
 
 def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
-    """Return what is left to decide of a block with an incumbent, within a share of its time.
-
-    Links' own optima, tables and elimination may prove the incumbent, or find the optimum; the
-    search then knows.
-    """
+    """Return what is left to decide of a block with an incumbent, within a share of its time."""
     share = part.subproblem(part.instance)
     share.limit_to(part.remaining, _PREPARING)
     if part.best is not None:
@@ -88,14 +83,10 @@ def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
 
 
 class _Row(NamedTuple):
-    """``e >= sum of rate * on - room``, with the largest value of e and its coefficient.
-
-    Terms are (rate, index of jobs and offsets); the room, beside what is on anyway, may be
-    negative.
-    """
+    """``e >= sum of rate * on - room``, with the largest value of e and its coefficient."""
 
     terms: _Terms
-    room: int
+    room: int  # beside what is on anyway; may be negative
     largest: int
     coefficient: int
 
@@ -112,22 +103,9 @@ class StrongForm:
     its minimum with each offset of each of its jobs. Only better schedules than the incumbent are
     asked for.
 
-    Parameters
-    ----------
-    network
-        Every cost that is not a link's own has a table of few cells.
-    gone
-        The jobs that were eliminated.
-    search
-        Run of the same instance; building gives up when it is stopped, see `complete`.
-
-    Attributes
-    ----------
-    parts
-        The costs, which add up to the objective; of those that are not stated cell by cell the
-        rows, where the link may be overloaded.
-    complete
-        Whether building came to its end.
+    Every cost of the network that is not a link's own has a table of few cells. The `parts` are
+    costs, with their rows if they are not stated cell by cell. Building is `complete` unless the
+    search was stopped.
 
     Raises
     ------

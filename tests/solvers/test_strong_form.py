@@ -40,7 +40,6 @@ Solve = Callable[[SolverRun, StrongForm], None]
 def in_process(search: SolverRun, form: StrongForm) -> None:
     program = CpsatProgram(form)
     form.state(program)
-    program.hint(search.best or ())
     solve_cpsat(search, program, ("max_lp",))
 
 

@@ -173,7 +173,7 @@ class _DepthFirst:
         compiled = compile_instance(self._instance)
         component, domain, equal = np.zeros((3, len(self.jobs)), dtype=np.int64)
         place = {job.name: index for index, job in enumerate(self.jobs)}
-        for number, together in enumerate(orbits(self._instance).components):
+        for number, together in enumerate(orbits(self._instance)):
             for job in together.jobs:
                 component[place[job.name]] = number
                 domain[place[job.name]] = math.gcd(job.period, together.held)

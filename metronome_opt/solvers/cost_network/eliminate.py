@@ -28,17 +28,7 @@ _ROUNDS = 6
 
 @dataclass(frozen=True)
 class Eliminated:
-    """A job that is decided by its neighbours.
-
-    Attributes
-    ----------
-    job
-        Its index.
-    scope, domains
-        The neighbours and the offsets that they had.
-    choice
-        The job's offset at each combination of them, shape (domain of each neighbour).
-    """
+    """A job that is decided by its neighbours in `scope`: its offset at each choice of theirs."""
 
     job: int
     scope: tuple[int, ...]
@@ -51,18 +41,8 @@ def eliminate(
 ) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
-    Parameters
-    ----------
-    max_cells
-        Largest number of cells of the table of a link.
-    max_left
-        Cells of the table that is left of a job.
-
-    Returns
-    -------
-    tuple
-        The network, in which a job that was eliminated has one offset and no cost, and what
-        `decide` needs to know of those jobs.
+    In the network that is returned, a job that was eliminated has one offset and no cost; `decide`
+    decides it. The table of a link has `max_cells`, that which is left of a job `max_left` cells.
     """
     gone: list[Eliminated] = []
     search.raise_bound(network.bound, "links")
@@ -92,12 +72,12 @@ def _next(network: CostNetwork, max_left: int) -> int | None:
 def decide(gone: Sequence[Eliminated], offsets: Sequence[int]) -> list[int]:
     """Return the offsets with those of the eliminated jobs chosen for the best."""
     decided = list(offsets)
-    for each in reversed(gone):
+    for eliminated in reversed(gone):
         cell = tuple(
             int(np.searchsorted(domain, decided[job]))
-            for job, domain in zip(each.scope, each.domains, strict=True)
+            for job, domain in zip(eliminated.scope, eliminated.domains, strict=True)
         )
-        decided[each.job] = int(each.choice[cell])
+        decided[eliminated.job] = int(eliminated.choice[cell])
     return decided
 
 
@@ -147,12 +127,7 @@ def _without(
 def shrink(search: SolverRun, network: CostNetwork, max_cells: int) -> CostNetwork:
     """Make tables, small ones first: each cuts down the domains that the next are made over.
 
-    The bound is raised on the way. Ends early when the search does.
-
-    Parameters
-    ----------
-    max_cells
-        Largest number of cells of a table; all together may have twice as many.
+    A table has `max_cells` at most, all together twice as many. The bound is raised on the way.
     """
     while not search.stopped and network.headroom >= 0:
         fitting = _fitting(network, max_cells)

@@ -39,12 +39,10 @@ class Cost:
     scope
         The jobs whose offsets are chosen, ascending.
     excess
-        The cost above `low` at each combination of offsets, shape (domain of each job of the
-        scope); None for a link without a table. Of what exceeds the headroom of the network no more
-        is known than that it does.
+        The table: costs above `low`, shape (domain of each job of the scope), or None. Of what
+        exceeds the headroom of the network no more is known than that it does.
     singles
-        For a link without a table: what each job of the scope adds to `low` at least, by offset;
-        empty if nothing is known.
+        Without a table: what each job adds to `low` at least, by offset; empty if unknown.
     """
 
     link: int | None

@@ -21,7 +21,7 @@ from metronome_opt.solvers.kernels.compiled_instance import (
 )
 from metronome_opt.solvers.kernels.jobs import put_job, put_use, score_job, score_two, score_use
 from metronome_opt.solvers.presolve.blocks import restrict
-from metronome_opt.solvers.presolve.orbits import Orbits, orbits
+from metronome_opt.solvers.presolve.orbits import orbits
 from metronome_opt.solvers.proof import link_bound
 from metronome_opt.solvers.run import SolverRun
 
@@ -105,27 +105,28 @@ def _single(
     """Return what a job costs by itself; what is above the limit is equal."""
     mine = [units[offset] for offset in domain]
     low = min(mine)
-    excess = np.array([min(each - low, limit + 1) for each in mine], dtype=dtype)
+    excess = np.array([min(cost - low, limit + 1) for cost in mine], dtype=dtype)
     scope = (job,) if len(domain) > 1 else ()
     return Cost(None, low, scope, excess if scope else excess.reshape(()))
 
 
 def domains_of(instance: Instance, *, rotations_are_equal: bool = True) -> tuple[Ints, ...]:
     """Return the offsets that each job may have, ascending; see `build`."""
-    sizes = _orbits(instance).domains if rotations_are_equal else {}
+    jobs = instance.jobs
+    sizes = {job.name: job.period for job in jobs}
+    if rotations_are_equal:
+        # First the job that, placed at 0, takes the largest factor off tables.
+        order = sorted(
+            range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period)
+        )
+        for orbit in orbits(instance, order):
+            sizes |= orbit.domains
     return tuple(
-        np.arange(sizes.get(job.name, job.period), dtype=np.int64)
+        np.arange(sizes[job.name], dtype=np.int64)
         if job.fixed_offset is None
         else np.array([job.fixed_offset], dtype=np.int64)
-        for job in instance.jobs
+        for job in jobs
     )
-
-
-def rotated_incumbent(search: SolverRun) -> list[int]:
-    """Return the incumbent, rotated such that it is among the schedules that the network keeps."""
-    instance = search.instance
-    named = _orbits(instance).rotate(search.offsets_by_job() or instance.unshifted)
-    return [named[job.name] for job in instance.jobs]
 
 
 def scale_of(compiled: CompiledInstance) -> Fraction:
@@ -134,18 +135,19 @@ def scale_of(compiled: CompiledInstance) -> Fraction:
         Fraction(compiled.unit * math.gcd(*link.coefficients), link.hyperperiod)
         for link in compiled.links
     ]
-    steps = [step for step in steps if step] or [Fraction(1)]
+    return common_divisor(*(step for step in steps if step)) if any(steps) else Fraction(1)
+
+
+def common_divisor(*numbers: Fraction) -> Fraction:
+    """Return the largest number of which all are multiples."""
     return Fraction(
-        math.gcd(*(step.numerator for step in steps)),
-        math.lcm(*(step.denominator for step in steps)),
+        math.gcd(*(number.numerator for number in numbers)),
+        math.lcm(*(number.denominator for number in numbers)),
     )
 
 
 def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetwork:
-    """Return the network with a table of the cost at `position`, a link that has none.
-
-    If the search is stopped meanwhile, the network is returned as it is.
-    """
+    """Return the network with a table of a link that has none, or as it is if it is stopped."""
     cost = network.costs[position]
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
     domains = [network.domains[job] for job in network.compiled.links[cost.link].jobs]
@@ -171,19 +173,8 @@ def contention_cells(
 ) -> Ints | None:
     """Return what a link costs at all combinations of its users' offsets, None if stopped.
 
-    Parameters
-    ----------
-    link
-        Its index among the links of `compiled`.
-    domains
-        The offsets of each user.
-    scale
-        ``contention = units * scale``; a common divisor of what the link may cost.
-
-    Returns
-    -------
-    array
-        Units, shape (offsets of each user that has several).
+    The result has units of `scale`, a common divisor of what the link may cost, and the shape
+    (offsets of each user that has several).
 
     Raises
     ------
@@ -207,10 +198,7 @@ def contention_cells(
 
 
 def _fill(search: SolverRun, compiled: CompiledInstance, domains: Sequence[Ints]) -> Ints | None:
-    """Return the scaled cost of a single link at all combinations of its users' offsets.
-
-    None if the search is stopped.
-    """
+    """Return the scaled cost of a single link likewise."""
     # numpy knows 64 axes, and a job with one offset needs none.
     several = [user for user, domain in enumerate(domains) if len(domain) > 1]
     # One pass scores a job at all its offsets: best spent on the largest domain.
@@ -296,10 +284,7 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
 
 
 def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNetwork) -> Cost:
-    """Return a cost of at least `low` and what its jobs add, or of more if more is known.
-
-    If `low` is less than what is known, what exceeds the latter is what counts of a job.
-    """
+    """Return a cost of at least `low` and what its jobs add, or of more if more is known."""
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
     cap = max(0, network.headroom - rise + 1)
@@ -319,10 +304,3 @@ def max_contention(compiled: CompiledInstance) -> Fraction:
             for link in compiled.links
         )
     )
-
-
-def _orbits(instance: Instance) -> Orbits:
-    """Return the orbits, first the job that, placed at 0, takes the largest factor off tables."""
-    jobs = instance.jobs
-    order = sorted(range(len(jobs)), key=lambda j: -len(jobs[j].links) * math.log(jobs[j].period))
-    return orbits(instance, order)

@@ -55,10 +55,8 @@ def start_search(
     domain
         For each free job, the greatest common divisor of its period and of what its component may
         be rotated by.
-    alike
-        For each job, a number that it shares with those that are equal but for their names.
-    starts
-        1 for each residue that offsets may have modulo the shape, else 0.
+    alike, starts
+        As of `DepthFirstState`.
     """
     jobs = compiled.instance.jobs
     count, longest = len(jobs), max(job.period for job in jobs)
@@ -208,13 +206,8 @@ def count_feasible(search: DepthFirstState, job: int) -> int:
 def fill(state: DemandState, order: Ints, first: int, end: int, modulus: int, offsets: Ints) -> int:
     """Place the jobs ``order[first:end]`` without contention; return how many of all are placed.
 
-    Each goes to an offset of the lowest residue, and of those to the first one. So bursts of long
-    periods stand one behind the other where a burst of the shortest period could.
-
-    Parameters
-    ----------
-    modulus
-        Of the residues; 1 for the first offset.
+    Each goes to an offset of the lowest residue by `modulus`, and of those to the first one. So
+    bursts of long periods stand one behind the other where a burst of the shortest period could.
     """
     for place in range(first, end):
         job = order[place]

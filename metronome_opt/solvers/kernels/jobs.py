@@ -54,18 +54,10 @@ def put_job(state: DemandState, job: int, offset: int, sign: int) -> None:
 
 @kernel
 def score_job(state: DemandState, job: int, cost: Ints) -> int:
-    """Compute what a job adds to the contention at every offset, given the demand of the others.
+    """Compute what a job adds to the contention at every offset; return the minimum.
 
-    Parameters
-    ----------
-    cost
-        Out, shape (T,): added contention times the scale of the job, in units. It may be the first
-        T entries of the scratch memory, of which the next 4 T are used.
-
-    Returns
-    -------
-    int
-        The least cost.
+    `cost`, shape (T,), takes added contention times the scale of the job, in units. It may be the
+    first T entries of the scratch memory, of which the next 4 T are used.
     """
     jobs = state.tables.jobs
     return _score_uses(state, job, jobs[job]["first_use"], jobs[job]["end_use"], cost)
@@ -115,16 +107,9 @@ def scored(state: DemandState, job: int) -> tuple[Ints, int]:
 def score_two(
     state: DemandState, first: int, second: int, offsets: Ints, domain: Ints, added: Ints
 ) -> None:
-    """Compute what a second job adds at some offsets, for each of some offsets of a first.
+    """Compute what a second job adds at the offsets in `domain`, for each of `offsets` of a first.
 
-    Parameters
-    ----------
-    state
-        With neither of them placed; left as it was.
-    offsets, domain
-        Offsets of the first, of the second.
-    added
-        Out, shape (offsets, domain): what the second adds where the first is, scaled.
+    Neither is placed; `added` has the shape (offsets, domain).
     """
     for i in range(offsets.shape[0]):
         put_job(state, first, offsets[i], ADD)

@@ -42,13 +42,7 @@ def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:
 
 @kernel
 def spreads(state: DemandState, offsets: Ints, jobs: Ints) -> Floats:
-    """Return the standard deviation of each job's cost over its offsets, given all the others.
-
-    Parameters
-    ----------
-    state, offsets
-        A schedule; left as it is.
-    """
+    """Return the standard deviation of each job's cost over its offsets, given all the others."""
     deviations = np.empty(jobs.shape[0])
     for position in range(jobs.shape[0]):
         job = jobs[position]
@@ -71,20 +65,16 @@ def anneal(
     generator: np.random.Generator,
     steps: int,
 ) -> float:
-    """Draw the offset of a random job anew, `steps` times; return the temperature that is reached.
+    """Draw the offset of a random job again, `steps` times; return the temperature at the end.
 
     Parameters
     ----------
     state, offsets
         In and out, consistent with each other.
-    free
-        The jobs that may move.
     scale
         Per job, the scaled contention that temperature 1 stands for.
     temperature, cooling
         At the first step, and what it is multiplied by after each.
-    noise
-        See `gumbel_noise`.
     """
     for _ in range(steps):
         job = free[generator.integers(0, free.shape[0])]
@@ -171,13 +161,7 @@ def no_kicks() -> Kicks:
 
 
 def start_walk(offsets: Ints, around: Neighbours, kicks: Kicks) -> Walk:
-    """Return a walk that begins by letting the whole of a schedule settle.
-
-    Parameters
-    ----------
-    kicks
-        Experience so far; goes on to be updated.
-    """
+    """Return a walk that begins by letting the whole of a schedule settle; it updates `kicks`."""
     jobs = len(offsets)
     walk = Walk(
         counters=np.zeros(8, dtype=np.int64),
@@ -215,14 +199,9 @@ def take_steps(
     generator: np.random.Generator,
     steps: int,
 ) -> None:
-    """Go on with a walk.
+    """Go on with a walk from the schedule as it was left.
 
-    Parameters
-    ----------
-    state, offsets
-        In and out: the schedule as the walk left it.
-    tolerance
-        Per job, the scaled loss that a kick around it may keep with probability 1/e.
+    `tolerance` is per job the scaled loss that a kick around it may keep with probability 1/e.
     """
     for _ in range(steps):
         if walk.counters[WAITING] == 0:

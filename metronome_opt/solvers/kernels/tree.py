@@ -123,10 +123,8 @@ def start_tree(
         A complete schedule and its scaled contention: the incumbent.
     free
         Per job, whether it is to be placed; the others stay where `offsets` has them.
-    sharpness
-        See `branch_bound`.
     pseudocosts
-        Of an earlier search of the same jobs, or an opinion; goes on to be updated.
+        An opinion, which is updated.
 
     Raises
     ------
@@ -169,7 +167,7 @@ def start_tree(
         where=table(depths, uses),
         cost=table(jobs, longest),
         mark=np.zeros((jobs, longest), dtype=np.int8),
-        sharing=np.array([other for each in around for other in each], dtype=np.int64),
+        sharing=np.array([other for others in around for other in others], dtype=np.int64),
         pseudocosts=pseudocosts,
     )
     tree.jobs["best"] = offsets

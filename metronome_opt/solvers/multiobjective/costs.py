@@ -19,6 +19,7 @@ from metronome_opt.problem.stopping import StoppingRule
 from metronome_opt.solvers.cost_network.model import CostNetwork, LinkCosts
 from metronome_opt.solvers.cost_network.tables import (
     build,
+    common_divisor,
     contention_cells,
     max_contention,
     scale_of,
@@ -56,18 +57,10 @@ def find_layered(name: str) -> LayeredObjective:
 
 
 def weigh(instance: Instance, coefficients: Mapping[str, Fraction]) -> tuple[Instance, Fraction]:
-    """Return a sum of layered objectives as the contention of other weights, and its unit.
+    """Return a sum of layered objectives as the contention of other weights.
 
-    Parameters
-    ----------
-    coefficients
-        Coefficient of a Mbit/s of every objective, by name, not negative; for latency, of a Mbit/s
-        that is late, not of its share of the traffic.
-
-    Returns
-    -------
-    tuple
-        The jobs with other weights, and what a unit of their contention counts in the sum.
+    Coefficients are those of a Mbit/s of each objective, by name, not negative. The jobs with other
+    weights are returned, and what a unit of their contention counts in the sum.
     """
     common = math.lcm(1, *(factor.denominator for factor in coefficients.values()))
     whole = {find_layered(name): int(factor * common) for name, factor in coefficients.items()}
@@ -118,15 +111,15 @@ class _JobCost:
     def __init__(self, group: Instance, objective: JobObjective) -> None:
         self._jobs = group.jobs
         self._objective = objective
-        each = [objective.max_cost(job) for job in group.jobs]
-        self.max_units = sum(each)
+        costs = [objective.max_cost(job) for job in group.jobs]
+        self.max_units = sum(costs)
         """An upper bound in units."""
         if self.max_units >= _LARGEST:
-            at = each.index(max(each))
+            at = costs.index(max(costs))
             raise TooLargeError(
                 f"jobs[{at}] ({group.jobs[at].name}): its {objective.name} may reach "
-                f"{quote(each[at])}, that of its group {quote(self.max_units)}, which does not fit "
-                "64-bit integers; use smaller weights"
+                f"{quote(costs[at])}, that of its group {quote(self.max_units)}, which does not "
+                "fit 64-bit integers; use smaller weights"
             )
 
     def units(self, offsets: Sequence[int]) -> int:
@@ -144,7 +137,7 @@ class _JobCost:
 
 
 class Costs:
-    """The costs of the schedules of a group of jobs.
+    """The costs of the schedules of a group of jobs; ``objective = units * step``.
 
     Parameters
     ----------
@@ -155,13 +148,6 @@ class Costs:
     names
         The objectives that will be asked for. Only if rotations change none of them are rotations
         of one another taken for one.
-
-    Attributes
-    ----------
-    group
-        The jobs and their links.
-    steps
-        ``objective = units * step``, by name.
     """
 
     def __init__(self, search: SolverRun, traffic: Fraction, names: Sequence[str]) -> None:
@@ -276,7 +262,7 @@ class SumRun(SolverRun):
         self._scale = scale_of(self.compiled)
         self._job_costs: list[list[int]] = []
         if singles:
-            self._scale = _common_divisor(self._scale, 1 / unit)
+            self._scale = common_divisor(self._scale, 1 / unit)
             steps = int(1 / unit / self._scale)  # of a unit of the sum
             for job, record in enumerate(weighted.jobs):
                 total = [0] * record.period
@@ -333,9 +319,3 @@ class SumRun(SolverRun):
             return np.where((now == 0) & (then > 0), beyond, own)
 
         return cells
-
-
-def _common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest number of which both are multiples."""
-    numerator = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
-    return Fraction(numerator, a.denominator * b.denominator)

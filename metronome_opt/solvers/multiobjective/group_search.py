@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -39,16 +40,9 @@ Join = Callable[[Sequence[dict[str, int]]], dict[str, int]]
 def group(
     search: SolverRun, traffic: Fraction, names: Sequence[str]
 ) -> tuple[tuple[Costs, ...], Join]:
-    """Return the smallest groups that can be decided separately.
+    """Return the smallest groups that can be decided separately, with the arguments of `Costs`.
 
     Blocks where rotating a group changes nothing that is asked for; components where it does.
-
-    Parameters
-    ----------
-    search
-        Run of the whole; it says when to stop.
-    traffic, names
-        The traffic in latency, and the objectives, see `Costs`.
     """
     fewer = simplify_links(search.instance)
     groups: Sequence[Instance]
@@ -61,21 +55,13 @@ def group(
         groups, join = cut.blocks, cut.join
     else:
         groups = components(fewer)
-    costs = (Costs(search.subproblem(each), traffic, names) for each in groups)
+    costs = (Costs(search.subproblem(part), traffic, names) for part in groups)
     return tuple(costs), join
 
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The schedule of a group.
-
-    Attributes
-    ----------
-    offsets
-        The best known schedule, in the order of the jobs; None without one.
-    proved
-        Whether there is no better one, or none at all.
-    """
+    """The best known schedule of a group, if any, and whether there is no better one."""
 
     offsets: Offsets | None
     proved: bool
@@ -207,5 +193,5 @@ def _rotated(
         tuple((offset + by) % job.period for job, offset in zip(jobs, start, strict=True))
         for by in range(common)
     )
-    allowed = (each for each in rotations if is_feasible(costs, each, singles))
-    return min(allowed, key=lambda each: costs.total(coefficients, each), default=start)
+    allowed = (rotated for rotated in rotations if is_feasible(costs, rotated, singles))
+    return min(allowed, key=partial(costs.total, coefficients), default=start)

@@ -30,18 +30,7 @@ _MAX_CELLS_AT_ROOT = 2**22
 
 
 class Archive:
-    """Non-dominated schedules for two costs.
-
-    Parameters
-    ----------
-    limits
-        The largest of each cost that is accepted.
-
-    Attributes
-    ----------
-    points
-        Their costs, ascending in the first, each with its schedule.
-    """
+    """Non-dominated schedules with their two costs, within limits, ascending in the first."""
 
     def __init__(self, limits: Pair) -> None:
         self.max = limits
@@ -80,25 +69,14 @@ class Archive:
 
 
 class Nondominated:
-    """The search.
-
-    Parameters
-    ----------
-    search
-        Run of the same jobs; it says when to stop.
-    archive
-        Takes schedules, and says which others are accepted.
-    """
+    """The search; its archive takes schedules, and says which others are accepted."""
 
     def __init__(self, search: SolverRun, archive: Archive) -> None:
         self._search = search.subproblem(search.instance)  # its bounds mean nothing
         self._archive = archive
 
     def run(self, networks: Sequence[CostNetwork]) -> bool:
-        """Search; return whether nothing that is accepted was missed.
-
-        There is one network for each cost, of the same jobs and domains.
-        """
+        """Search networks of the same jobs and domains; return whether nothing was missed."""
         self._visit(networks, (*_STEPS, _MAX_CELLS_AT_ROOT))
         return not self._stopped
 
@@ -124,10 +102,7 @@ class Nondominated:
             self._visit([condition(network.given(job, int(entry))) for network in agreed])
 
     def _settled(self, networks: Sequence[CostNetwork], max_cells: int) -> list[CostNetwork] | None:
-        """Return the networks with tables, and with the cells and offsets that all of them allow.
-
-        Their limits are those that hold above their floors.
-        """
+        """Return the networks with tables, cells and offsets that all of them allow."""
         settled = list(networks)
         while not (_hopeless(settled) or self._stopped):
             before = [(network.sizes, network.floor) for network in settled]

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, WEIGHTED_SUM, find_objective, normal, traffic
 from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
@@ -42,17 +41,7 @@ _SHARE = 0.6  # of the time that is left, at most, for a level that others follo
 
 @dataclass
 class Solution:
-    """A schedule and its levels, before verification.
-
-    Attributes
-    ----------
-    offsets, stretch
-        By job name, in slots.
-    levels
-        The optimised objectives, in order.
-    bound
-        Bound of the first objective, None if there is none.
-    """
+    """A schedule by job name and its levels, before verification; the bound is of the first one."""
 
     offsets: dict[str, int]
     stretch: dict[str, int] = field(default_factory=dict)
@@ -67,13 +56,8 @@ class Solution:
 def solve_offsets(arguments: Arguments, original: Instance | None = None) -> Solution:
     """Optimise offsets at the periods of an instance.
 
-    Parameters
-    ----------
-    arguments
-        Of an instance with the periods, and the bursts, that count.
-    original
-        The whole, not stretched: latency is a share of its traffic, and its natural sizes divide
-        the objectives of a sum. The instance itself by default.
+    Latency is a share of the traffic of `original`, the whole instance, not stretched; its natural
+    sizes divide the objectives of a sum.
     """
     return _AtPeriods(arguments, original or arguments.instance).optimise()
 
@@ -91,37 +75,47 @@ class _AtPeriods:
             for name, factor in goal.coefficients.items()
             if factor
         }
+        self._longest = max(job.period for job in self._instance.jobs)
+        """A growth of bursts that fills every period."""
 
     def optimise(self) -> Solution:
         """Optimise the objectives, or their sum."""
+        solution = self._solution
         if self._mixture:
             self._mix()
         else:
             names = [n for n in self._names if find_objective(n).at_given_periods]
             for position, name in enumerate(names):
                 self._level(name, last=position == len(names) - 1)
-        if all(level.proved for level in self._solution.levels):
-            self._solution.stop = StopReason.PROVED
+        if all(level.proved for level in solution.levels):
+            solution.stop = StopReason.PROVED
         # Levels that are not proved may have improved with later ones.
-        self._solution.levels = [
+        solution.levels = [
             level
             if level.proved or level.name == WEIGHTED_SUM
             else replace(level, value=self._value(level.name))
-            for level in self._solution.levels
+            for level in solution.levels
         ]
-        return self._solution
+        return solution
 
     def _value(self, name: str) -> Fraction | None:
         """Return an objective of the schedule; None for a cushion without limit."""
-        evaluation = self._evaluate()
-        if not is_layered(name):
-            return evaluation.objectives[name]
-        layered = find_layered(name)
-        return layered.unserved(self._instance, evaluation) * layered.share(self._base)
+        if is_layered(name):
+            return self._total({name: self._share(name)}, self._solution.offsets)
+        return evaluate(self._instance, self._solution.offsets).objectives[name]
 
-    def _evaluate(self) -> Evaluation:
-        """Return the evaluation of the schedule."""
-        return evaluate(self._instance, self._solution.offsets)
+    def _total(self, coefficients: Mapping[str, Fraction], offsets: Mapping[str, int]) -> Fraction:
+        """Return a sum of layered objectives of a schedule, given the coefficients of Mbit/s."""
+        evaluation = evaluate(self._instance, offsets)
+        terms = (
+            factor * find_layered(name).unserved(self._instance, evaluation)
+            for name, factor in coefficients.items()
+        )
+        return sum(terms, Fraction(0))
+
+    def _share(self, name: str) -> Fraction:
+        """Return the value of one Mbit/s of a layered objective."""
+        return find_layered(name).share(self._base)
 
     @property
     def _ended(self) -> bool:
@@ -132,101 +126,81 @@ class _AtPeriods:
 
     def _level(self, name: str, *, last: bool) -> None:
         before = self._solution.levels
+        names = [*(level.name for level in before), name]
         earlier = all(level.proved for level in before)
         share = 1.0 if last else _SHARE
         by_solver = not before and is_layered(name)
-        if not by_solver:  # a solver sends events itself
-            self._announce(name)
+        callback = self._arguments.callback
+        if not (by_solver or self._ended or callback is None):  # a solver sends events itself
+            event = ProgressEvent(self._arguments.budget.elapsed, None, None, name)
+            if callback(event):
+                self._solution.stop = StopReason.RULE
         if self._ended:
             proved = False
         elif by_solver:
             proved = self._by_solver({name: Fraction(1)}, share, first=name)
-        elif all(is_layered(each) for each in (name, *(level.name for level in before))):
-            proved = self._next_layered(name, share)
+        elif all(map(is_layered, names)):
+            proved = self._next_layered(names, share)
         else:
-            proved = self._is_ideal(name) or self._over_groups(name, share)
+            is_ideal = name != CUSHION and self._value(name) == 0
+            proved = is_ideal or self._over_groups(name, share)
             if not before and proved:
                 self._solution.bound = self._value(name)
         before.append(Level(name, self._value(name), proved and earlier))
 
-    def _announce(self, name: str) -> None:
-        """Notify the callback that a level begins; end everything if it asks for that."""
-        event = ProgressEvent(self._arguments.budget.elapsed, None, None, name)
-        if (
-            not self._ended
-            and self._arguments.callback is not None
-            and self._arguments.callback(event)
-        ):
-            self._solution.stop = StopReason.RULE
-
-    def _is_ideal(self, name: str) -> bool:
-        """Return whether the schedule has none of an objective, so that none is better."""
-        return not find_objective(name).maximised and self._value(name) == 0
-
-    def _next_layered(self, name: str, share: float) -> bool:
-        """Optimise a layered cost with all earlier ones held, as one sum.
+    def _next_layered(self, names: Sequence[str], share: float) -> bool:
+        """Optimise the last of some layered costs with the others held, as one sum.
 
         A unit of an earlier one costs more than the later ones together do now.
         """
         coefficients: dict[str, Fraction] = {}
-        evaluation, later = self._evaluate(), 0
-        for each in (name, *(level.name for level in reversed(self._solution.levels))):
-            alone, _ = weigh(self._instance, {each: Fraction(1)})
+        later = 0
+        for name in reversed(names):
+            alone, _ = weigh(self._instance, {name: Fraction(1)})
             step = scale_of(compile_instance(alone))
             factor = later + 1
-            coefficients[each] = factor / step
-            unserved = find_layered(each).unserved(self._instance, evaluation)
-            later += factor * int(unserved / step)
+            coefficients[name] = factor / step
+            later += factor * int(self._total({name: 1 / step}, self._solution.offsets))
         try:
             return self._by_solver(coefficients, share, first=None)
         except TooLargeError:
-            return self._arguments.solver.name == "auto" and self._over_groups(name, share)
+            return self._arguments.solver.name == "auto" and self._over_groups(names[-1], share)
 
     def _by_solver(
         self, coefficients: Mapping[str, Fraction], share: float, first: str | None
     ) -> bool:
-        """Let the solver minimise a sum of layered objectives, per Mbit/s; return if proved.
-
-        Its bound and its trajectory are those of the objective `first`, None if it is a sum.
-        """
+        """Minimise a sum of layered objectives, or `first`; return whether that is proved."""
         weighted, scale = weigh(self._instance, coefficients)
         # The value of a sum says nothing about an objective.
-        factor = None if first is None else scale * find_layered(first).share(self._base)
+        factor = None if first is None else scale * self._share(first)
         listener = self._arguments.callback
 
-        def scaled(event: ProgressEvent) -> ProgressEvent:
-            return replace(
-                event,
-                incumbent=_scaled(event.incumbent, factor),
-                bound=_scaled(event.bound, factor),
-            )
+        def scaled(value: Fraction | None) -> Fraction | None:
+            return None if value is None or factor is None else value * factor
+
+        def scaled_event(event: ProgressEvent) -> ProgressEvent:
+            return replace(event, incumbent=scaled(event.incumbent), bound=scaled(event.bound))
 
         arguments = replace(
             self._arguments,
             instance=weighted,
             budget=self._arguments.budget.fraction(share),
-            callback=None if listener is None else lambda event: listener(scaled(event)),
+            callback=None if listener is None else lambda event: listener(scaled_event(event)),
         )
         result = solve_contention(arguments)
         self._take(result, coefficients)
         if first is not None:
-            self._solution.trajectory = tuple(map(scaled, result.trajectory))
-            self._solution.bound = _scaled(result.bound, factor)
+            self._solution.trajectory = tuple(map(scaled_event, result.trajectory))
+            self._solution.bound = scaled(result.bound)
         return result.status is Status.OPTIMAL
 
     def _take(self, result: Result, coefficients: Mapping[str, Fraction]) -> None:
         """Take a schedule if it is no worse in the sum that it is for."""
         solution = self._solution
 
-        def total(offsets: Mapping[str, int]) -> Fraction:
-            evaluation = evaluate(self._instance, offsets)
-            values = (
-                factor * find_layered(name).unserved(self._instance, evaluation)
-                for name, factor in coefficients.items()
-            )
-            return sum(values, Fraction(0))
-
-        if not solution.levels or total(result.offsets) < total(solution.offsets):
+        if not solution.levels or self._total(coefficients, result.offsets) < self._total(
+            coefficients, solution.offsets
+        ):
             solution.offsets = dict(result.offsets)
         if solution.stop in (StopReason.FINISHED, StopReason.PROVED):  # an earlier cut remains
             solution.stop = result.stop_reason
@@ -238,21 +212,15 @@ class _AtPeriods:
 
     def _mix(self) -> None:
         """Optimise a weighted sum."""
-        layered = {
-            name: factor * find_layered(name).share(self._base)
-            for name, factor in self._mixture.items()
-            if is_layered(name)
-        }
-        by_solver = len(layered) == len(self._mixture)
+        mixture = self._mixture
+        layered = {n: factor * self._share(n) for n, factor in mixture.items() if is_layered(n)}
+        by_solver = len(layered) == len(mixture)
         if layered:
             proved = self._by_solver(layered, 1.0 if by_solver else _SHARE, first=None)
         if not by_solver:
             proved = self._over_groups(WEIGHTED_SUM)
-        total = sum(
-            (factor * (self._value(name) or 0) for name, factor in self._mixture.items()),
-            Fraction(0),
-        )
-        self._solution.levels.append(Level(WEIGHTED_SUM, total, proved))
+        terms = (factor * (self._value(name) or 0) for name, factor in mixture.items())
+        self._solution.levels.append(Level(WEIGHTED_SUM, sum(terms, Fraction(0)), proved))
 
     # ---------------------------------------------------------------- groups of jobs
 
@@ -278,23 +246,25 @@ class _AtPeriods:
 
     def _improve(self, search: SolverRun, name: str) -> bool:
         names = tuple(self._mixture) or (name, *(level.name for level in self._solution.levels))
-        every, join = group(search, self._base, names)
+        groups, join = group(search, self._base, names)
         before = self._solution.offsets
-        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in every]
-        proved = True
+        parts = [tuple(before[job.name] for job in costs.group.jobs) for costs in groups]
         if name == CUSHION:
-            proved = self._widen(every, parts)
+            proved = self._widen(groups, parts)
         else:
+            # A sum that is too large is refused before any group is improved.
             coefficients = [
                 costs.coefficients_of_units(self._mixture) if self._mixture else {name: 1}
-                for costs in every
+                for costs in groups
             ]
-            for number, costs in enumerate(every):
-                parts[number], whole = self._improved(costs, coefficients[number], parts[number])
-                proved = proved and whole
-        joined = join(
-            [costs.offsets_by_job(part) for costs, part in zip(every, parts, strict=True)]
-        )
+            improved = [
+                self._improved(costs, wanted, start)
+                for costs, wanted, start in zip(groups, coefficients, parts, strict=True)
+            ]
+            parts = [offsets for offsets, _ in improved]
+            proved = all(whole for _, whole in improved)
+        named = [costs.offsets_by_job(part) for costs, part in zip(groups, parts, strict=True)]
+        joined = join(named)
         self._solution.offsets = {job.name: joined[job.name] for job in self._instance.jobs}
         return proved
 
@@ -302,8 +272,9 @@ class _AtPeriods:
         self, costs: Costs, coefficients: Mapping[str, int], start: Offsets
     ) -> tuple[Offsets, bool]:
         """Optimise a sum of objectives of a group; return the schedule and whether it is proved."""
+        values = [level.value for level in self._solution.levels if level.name == CUSHION]
+        cushion = max((self._longest if v is None else int(v) for v in values), default=0)
         limits = self._limits(costs, start)
-        cushion = self._cushion
         answer = minimise(costs, coefficients, limits, cushion=cushion, start=start)
         offsets = answer.offsets or start
         if not answer.proved:
@@ -316,20 +287,9 @@ class _AtPeriods:
         # A cushion is no cost.
         return {name: costs.units(name, start) for name in names if name in costs.steps}
 
-    @property
-    def _cushion(self) -> int:
-        """The cushion that has to be kept."""
-        values = [level.value for level in self._solution.levels if level.name == CUSHION]
-        return max((self._longest if each is None else int(each) for each in values), default=0)
-
-    @property
-    def _longest(self) -> int:
-        """A growth of bursts that fills every period."""
-        return max(job.period for job in self._instance.jobs)
-
     # ---------------------------------------------------------------- cushions
 
-    def _widen(self, every: Sequence[Costs], parts: list[Offsets]) -> bool:
+    def _widen(self, groups: Sequence[Costs], parts: list[Offsets]) -> bool:
         """Maximise the minimum cushion of all groups; return whether that is proved.
 
         No group is raised above the maximum of another one.
@@ -337,7 +297,7 @@ class _AtPeriods:
         proved = True
         ceiling = self._longest
         limited = False
-        for number, costs in enumerate(every):
+        for number, costs in enumerate(groups):
             high = ceiling
             reached = costs.value(CUSHION, parts[number])
             while reached is not None and reached < high:
@@ -368,8 +328,3 @@ class _AtPeriods:
             if easy is not None and is_feasible(costs, easy, limits):
                 return GroupResult(easy, proved=True)
         return minimise(costs, {}, limits, cushion=slots)
-
-
-def _scaled(value: Fraction | None, factor: Fraction | None) -> Fraction | None:
-    """Return a value in another unit; None without one."""
-    return None if value is None or factor is None else value * factor

@@ -164,16 +164,16 @@ def _front(
         proved = proved and complete
         fronts[number] = nondominated(
             Candidate(
-                tuple(costs.units(name, each) * costs.steps[name] for name in names),
-                ((costs.offsets_by_job(each), {}),),
+                tuple(costs.units(name, offsets) * costs.steps[name] for name in names),
+                ((costs.offsets_by_job(offsets), {}),),
             )
-            for each in points
+            for offsets in points
         )
         event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
         if callback is not None and callback(event):
             whole.end(StopReason.RULE)
     whole_front = minkowski([fronts[number] for number in range(len(every))])
-    return [join([part for part, _ in each.parts]) for each in whole_front], proved
+    return [join([part for part, _ in point.parts]) for point in whole_front], proved
 
 
 def _between(
@@ -192,8 +192,8 @@ def _between(
         pairs = zip(names, limits, strict=True)
         networks = [SumRun(costs, {name: 1}, limit).network() for name, limit in pairs]
         archive = Archive((networks[0].limit, networks[1].limit))
-        for each in ends:
-            archive.add(values(each), each)
+        for offsets in ends:
+            archive.add(values(offsets), offsets)
         _improve(costs, names, archive)
         proved = Nondominated(costs.search, archive).run(networks)
     except (TooLargeError, MemoryError):
@@ -205,7 +205,7 @@ def _improve(costs: Costs, names: Sequence[str], archive: Archive) -> None:
     """Move single jobs of known schedules, as long as that gives new points."""
     seen: set[Offsets] = set()
     free = [n for n, job in enumerate(costs.group.jobs) if job.fixed_offset is None]
-    while todo := [each for _, each in archive.points if each not in seen]:
+    while todo := [known for _, known in archive.points if known not in seen]:
         for offsets in todo:
             seen.add(offsets)
             for job in free:

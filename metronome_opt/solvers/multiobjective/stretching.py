@@ -40,10 +40,10 @@ _MAX_CHOICES = 5000  # of stretches, all of which are tried
 _GREEDY_SHARE = 0.4  # of the time of a component, at most, for greedy schedules
 _SOLVE_SHARE = 0.25  # of the time that is left, for each choice that is solved
 
+# Says whether lower bounds leave nothing to gain beside some schedules.
 _IsWorse = Callable[[Values, Sequence[Candidate]], bool]
-"""Says whether lower bounds leave nothing to gain beside some schedules."""
-_Notify = Callable[[int, int, Sequence[Candidate]], object]
-"""Receives how many choices of how many are done, and the schedules."""
+# Receives how many choices of how many are done, and the schedules; returns whether to end.
+_Notify = Callable[[int, int, Sequence[Candidate]], bool | None]
 
 
 def solve_stretched(arguments: Arguments) -> Solution:
@@ -64,11 +64,11 @@ def solve_stretched(arguments: Arguments) -> Solution:
     search = _StretchSearch(arguments, names)
 
     def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
-        return low >= min(each.values for each in candidates)
+        return low >= min(candidate.values for candidate in candidates)
 
-    def notify(*_: object) -> None:
-        if arguments.callback is not None:
-            search.end_if(arguments.callback(ProgressEvent(whole.elapsed, None, None, STRETCH)))
+    def notify(*_: object) -> bool | None:
+        event = ProgressEvent(whole.elapsed, None, None, STRETCH)
+        return arguments.callback is not None and arguments.callback(event)
 
     # Everything but a cushion adds up over components.
     parts = [instance] if CUSHION in names else sorted(components(instance), key=_count_stretches)
@@ -79,16 +79,17 @@ def solve_stretched(arguments: Arguments) -> Solution:
         for number, part in enumerate(parts):
             share = whole.fraction(1 / (len(parts) - number))
             candidates, complete = search.explore(part, share, is_worse, notify)
-            (mine,) = min(candidates, key=lambda each: each.values).parts
-            offsets |= mine[0]
-            stretch |= mine[1]
+            (best,) = min(candidates, key=lambda candidate: candidate.values).parts
+            offsets |= best[0]
+            stretch |= best[1]
             proved = proved and complete
     values = search.values(instance, offsets, stretch)
     notes = [] if proved else ["periods were chosen first: others may be better"]
     if instance.needs_stretch and STRETCH not in goal.objectives:
         notes.append("jobs are stretched: without, hyperperiods are above the limit")
     levels = [
-        Level(name, _as_stated(name, value), proved)
+        # The inverse of `_to_minimise`.
+        Level(name, None if value == -_NO_LIMIT else value * _sign(name), proved)
         for name, value in zip(names, values, strict=True)
     ]
     return Solution(
@@ -106,19 +107,16 @@ def front_stretched(
     names: tuple[str, ...],
     callback: Callable[[FrontEvent], bool | None] | None,
 ) -> tuple[list[Row], bool]:
-    """Return offsets and stretches of a front of stretch and another objective.
-
-    Also whether it is proved complete.
-    """
+    """Return a front of stretch and another objective, and whether it is proved complete."""
     whole = arguments.budget
     search = _StretchSearch(arguments, names)
 
     def is_worse(low: Values, candidates: Sequence[Candidate]) -> bool:
-        return any(all(map(Fraction.__le__, each.values, low)) for each in candidates)
+        return any(all(map(Fraction.__le__, known.values, low)) for known in candidates)
 
-    def notify(done: int, count: int, candidates: Sequence[Candidate]) -> None:
-        if callback is not None:
-            search.end_if(callback(FrontEvent(whole.elapsed, done, count, len(candidates))))
+    def notify(done: int, count: int, candidates: Sequence[Candidate]) -> bool | None:
+        event = FrontEvent(whole.elapsed, done, count, len(candidates))
+        return callback is not None and callback(event)
 
     explored = [
         search.explore(part, whole, is_worse, notify)
@@ -126,10 +124,10 @@ def front_stretched(
     ]
     rows: list[Row] = [
         (
-            {name: slot for offsets, _ in each.parts for name, slot in offsets.items()},
-            {name: slots for _, stretch in each.parts for name, slots in stretch.items()},
+            {name: slot for offsets, _ in point.parts for name, slot in offsets.items()},
+            {name: slots for _, stretch in point.parts for name, slots in stretch.items()},
         )
-        for each in minkowski([nondominated(candidates) for candidates, _ in explored])
+        for point in minkowski([nondominated(candidates) for candidates, _ in explored])
     ]
     return rows, all(complete for _, complete in explored)
 
@@ -154,11 +152,6 @@ class _StretchSearch:
     def at_periods(self) -> tuple[str, ...]:
         """The objectives at given periods."""
         return tuple(name for name in self.names if name != STRETCH) or ("contention",)
-
-    def end_if(self, wanted: bool | None) -> None:
-        """End if a callback asks for it."""
-        if wanted:
-            self.arguments.budget.end(StopReason.RULE)
 
     def values(
         self, part: Instance, offsets: Mapping[str, int], stretch: Mapping[str, int]
@@ -187,10 +180,11 @@ class _StretchSearch:
                 offsets = _greedy(self._stretched(part, stretch))
                 values = self.values(part, offsets, stretch)
                 candidates.append(Candidate(values, ((offsets, stretch),)))
-        ranked = [each.parts[0][1] for each in sorted(candidates, key=lambda each: each.values)]
-        ranked += choices[len(candidates) :]
+        ordered = sorted(candidates, key=lambda candidate: candidate.values)
+        ranked = [*(known.parts[0][1] for known in ordered), *choices[len(candidates) :]]
         for number, stretch in enumerate(ranked):
-            notify(number, len(ranked), candidates)
+            if notify(number, len(ranked), candidates):
+                self.arguments.budget.end(StopReason.RULE)
             cost = stretch_cost(part, stretch)
             if is_worse(self._low(cost), candidates):
                 continue
@@ -247,9 +241,7 @@ class _StretchSearch:
         """Return lower bounds of the values, given the cost of stretches and a first bound."""
         known = {self.at_periods[0]: bound or Fraction(0), STRETCH: cost}
         return tuple(
-            _to_minimise(name, None)
-            if find_objective(name).maximised
-            else known.get(name, Fraction(0))
+            _to_minimise(name, None) if _sign(name) < 0 else known.get(name, Fraction(0))
             for name in self.names
         )
 
@@ -260,18 +252,13 @@ def _greedy(instance: Instance) -> dict[str, int]:
     return search.offsets_by_job() or dict(instance.unshifted)
 
 
+def _sign(name: str) -> int:
+    return -1 if find_objective(name).maximised else 1
+
+
 def _to_minimise(name: str, value: Fraction | None) -> Fraction:
     """Return an objective as a number to minimise; None is a cushion without limit."""
-    if value is None:
-        return -_NO_LIMIT
-    return -value if find_objective(name).maximised else value
-
-
-def _as_stated(name: str, value: Fraction) -> Fraction | None:
-    """Return the inverse of `_to_minimise`."""
-    if value == -_NO_LIMIT:
-        return None
-    return -value if find_objective(name).maximised else value
+    return -_NO_LIMIT if value is None else value * _sign(name)
 
 
 # ------------------------------------------------------------------ periods
@@ -301,7 +288,7 @@ def list_choices(part: Instance) -> tuple[list[dict[str, int]], bool]:
         if all(mine <= job.max_stretch for mine, job in zip(slots, jobs, strict=True)):
             periods = [job.period + mine for job, mine in zip(jobs, slots, strict=True)]
             users = part.jobs_on.values()
-            multiples = [math.lcm(*(periods[index] for index in each)) for each in users]
+            multiples = [math.lcm(*(periods[index] for index in used)) for used in users]
             if max(multiples, default=1) <= part.hyperperiod_limit:
                 allowed[slots] = sum(multiples)
     if not allowed:

@@ -23,15 +23,7 @@ from metronome_opt.solvers.presolve.reductions import Offsets
 
 @dataclass(frozen=True)
 class Split:
-    """An instance in blocks.
-
-    Attributes
-    ----------
-    instance
-        The whole.
-    blocks
-        Instances whose links are disjoint; they may share free jobs.
-    """
+    """An instance in blocks, whose links are disjoint; they may share free jobs."""
 
     instance: Instance
     blocks: tuple[Instance, ...]

@@ -15,82 +15,32 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import networkx as nx
 
-from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance, Job
-from metronome_opt.solvers.presolve.reductions import Offsets
 
 
-class _Component(NamedTuple):
-    """Free jobs that are rotated together, in the order that decides whose domains are small.
+class Orbit(NamedTuple):
+    """Free jobs that are rotated together, in the order that decides whose domains are small."""
 
-    `held` is the least common multiple of the periods of the fixed jobs on their links, in slots.
-    """
-
-    held: int
+    held: int  # least common multiple of the periods of the fixed jobs on their links, slots
     jobs: tuple[Job, ...]
 
-    def steps(self) -> Iterator[tuple[Job, int]]:
-        """Yield each job with the number of slots by which rotating moves no job before it."""
-        common = self.held
+    @property
+    def domains(self) -> dict[str, int]:
+        """Number of offsets, from 0 on, of each job; they contain an optimal schedule."""
+        domains, common = {}, self.held
         for job in self.jobs:
-            yield job, common
+            domains[job.name] = math.gcd(job.period, common)
             common = math.lcm(common, job.period)
+        return domains
 
 
-@dataclass(frozen=True)
-class Orbits:
-    """One representative of the schedules that are rotations of one another.
-
-    Offsets within the domains are offsets of the instance: no way back is needed. `rotate` leads
-    there from any other schedule, such as an incumbent.
-
-    Attributes
-    ----------
-    instance
-        The problem.
-    components
-        Its free jobs, those that are rotated together in one part.
-    """
-
-    instance: Instance
-    components: tuple[_Component, ...]
-
-    @cached_property
-    def domains(self) -> Mapping[str, int]:
-        """Number of offsets, from 0 on, of each free job; they contain an optimal schedule."""
-        return FrozenDict(
-            {
-                job.name: math.gcd(job.period, common)
-                for component in self.components
-                for job, common in component.steps()
-            }
-        )
-
-    def rotate(self, offsets: Offsets) -> dict[str, int]:
-        """Rotate a schedule into the domains, component by component; its contention is kept."""
-        rotated = dict(offsets)
-        for component in self.components:
-            total = 0
-            for job, common in component.steps():
-                offset = (offsets[job.name] + total) % job.period
-                domain = self.domains[job.name]
-                # inverse * common = domain modulo the period: this rotates the job by one domain.
-                inverse = pow(common // domain, -1, job.period // domain)
-                total -= offset // domain * inverse * common
-            for job in component.jobs:
-                rotated[job.name] = (offsets[job.name] + total) % job.period
-        return rotated
-
-
-def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
-    """Return the components of an instance and the domains that their rotations leave.
+def orbits(instance: Instance, order: Sequence[int] | None = None) -> tuple[Orbit, ...]:
+    """Return the components of an instance, and so the domains that their rotations leave.
 
     Only contention is invariant, and with it latency, cushion and score: not for `wait` or `moves`.
 
@@ -117,10 +67,7 @@ def orbits(instance: Instance, order: Sequence[int] | None = None) -> Orbits:
         job = instance.jobs[index]
         if job.fixed_offset is None:
             (connected[shared[next(iter(job.links))]] if job.links else alone).append(job)
-    return Orbits(
-        instance,
-        (
-            *(_Component(held[root], tuple(jobs)) for root, jobs in connected.items()),
-            *(_Component(1, (job,)) for job in alone),
-        ),
+    return (
+        *(Orbit(held[root], tuple(jobs)) for root, jobs in connected.items()),
+        *(Orbit(1, (job,)) for job in alone),
     )

@@ -121,18 +121,6 @@ def test_nodes_keep_bound_and_demand(case: Grown) -> None:
     assert case.best == best
 
 
-@given(starts(), st.integers(2, 9))
-@examples(40)
-def test_interruptions_do_not_change_result(case: Grown, budget: int) -> None:
-    other = Grown(case.instance, case.offsets, case.stay, case.sharpness)
-    while not is_done(case.tree):
-        case.grow(budget)
-    other.grow(10**9)
-    assert case.best == other.best
-    assert case.found == other.found
-    assert case.tree.counters.tolist() == other.tree.counters.tolist()
-
-
 @given(starts(), st.booleans(), st.integers(0, 5))
 @examples(60)
 def test_external_value_prunes_correctly(case: Grown, optimal: bool, later: int) -> None:
