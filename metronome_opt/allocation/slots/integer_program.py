@@ -21,7 +21,7 @@ import numpy as np
 from metronome_opt.child import Send, run_child
 from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
-from metronome_opt.solvers.imports import import_cp_model, import_scipy, run_cpsat
+from metronome_opt.solvers.imports import import_cp_model, run_cpsat
 
 _OPTIMAL, _LIMIT = 0, 1  # SciPy's statuses
 _TOLERANCE = 1e-6  # of a bound, before it is rounded up to an integer
@@ -81,7 +81,8 @@ def minimise_by_highs(
     """Minimise by HiGHS, to which SciPy hands neither a hint, a seed nor a number of threads."""
     if budget.stopped:
         return None, 0
-    optimize = import_scipy()
+    from scipy import optimize
+
     options: dict[str, Any] = {"mip_rel_gap": 0.0}
     if budget.remaining is not None:  # the rest is for telling what was found
         options["time_limit"] = 0.9 * budget.remaining
