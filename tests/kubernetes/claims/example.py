@@ -25,16 +25,10 @@ def cluster_of(
 
     Regions and uplinks are by rack.
     """
-    ups = uplinks or {}
+    ups, region_of = uplinks or {}, regions or {}
     return Cluster(
         nodes=tuple(
-            Node(
-                name=node,
-                has=Resources(),
-                interface=node,
-                rack=rack,
-                region=(regions or {}).get(rack),
-            )
+            Node(name=node, has=Resources(), interface=node, rack=rack, region=region_of.get(rack))
             for node, rack in racks.items()
         ),
         racks=tuple(

@@ -40,13 +40,9 @@ def kernel(at_ms: float, length_ms: float, millions: float, **others: Any) -> Ev
     """Return an all-reduce of so many million floats among four, as Kineto writes it."""
     count = round(1e6 * millions)
     args = {"Collective name": "allreduce", "In msg nelems": count, "Out msg nelems": count}
-    event: Event = {
-        "ph": "X",
-        "cat": "kernel",
-        "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
-    }
-    event |= {"pid": 0, "tid": 20, "ts": 1e12 + 1000 * at_ms, "dur": 1000 * length_ms}
-    return {**event, "args": {**args, "dtype": "Float", "Group size": 4}, **others}
+    event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"}
+    times = {"pid": 0, "tid": 20, "ts": 1e12 + 1000 * at_ms, "dur": 1000 * length_ms}
+    return {**event, **times, "args": {**args, "dtype": "Float", "Group size": 4}, **others}
 
 
 def step(number: int) -> Event:
@@ -57,11 +53,8 @@ def step(number: int) -> Event:
 
 def run(count: int = 6) -> list[Event]:
     """Return the collectives of so many steps."""
-    return [
-        kernel(100 * number + at, length, millions)
-        for number in range(count)
-        for at, length, millions in STEP
-    ]
+    steps = range(count)
+    return [kernel(100 * step + at, length, size) for step in steps for at, length, size in STEP]
 
 
 def kineto(events: Iterable[Event]) -> str:
@@ -73,15 +66,8 @@ def kineto(events: Iterable[Event]) -> str:
         {"ph": "X", "cat": "gpu_user_annotation", "name": "nccl:all_reduce", "ts": 1, "dur": 9},
         {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#1", "ts": 1, "dur": 9},
     ]
-    return json.dumps(
-        {
-            "schemaVersion": 1,
-            "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4},
-            "traceEvents": [*others, *events],
-            "traceName": "trace.json",
-        },
-        indent=1,
-    )
+    head = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4}}
+    return json.dumps({**head, "traceEvents": [*others, *events], "traceName": "x"}, indent=1)
 
 
 MARKED = [*(step(number) for number in range(6)), *run()]
@@ -237,13 +223,23 @@ def inspected(*, verbose: bool, once: bool = False) -> str:
     return "".join(f"{json.dumps(line)}\n" for line in lines)
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_lines_of_an_inspector_with_times_of_events(tmp_path: Path, once: bool) -> None:
-    found = profiled(tmp_path / "a.jsonl", inspected(verbose=True, once=once))
-    # 6 MB are sent in 10 ms.
-    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 4800, **REDUCED, "bytes": 4_000_000}
-    assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
-    assert found.message_bytes == 4e6
+@pytest.mark.parametrize(
+    ("once", "kind", "size", "rate"),
+    [
+        (False, "all-reduce", 4_000_000, 4800),  # 6 MB are sent in 10 ms
+        (True, "all-reduce", 4_000_000, 4800),
+        (False, "all-gather", 16_000_000, 9600),  # the parts of all ranks: 12 MB
+    ],
+)
+def test_lines_of_an_inspector_with_times_of_events(
+    tmp_path: Path, once: bool, kind: str, size: int, rate: int
+) -> None:
+    name = {"all-reduce": "AllReduce", "all-gather": "AllGather"}[kind]
+    lines = inspected(verbose=True, once=once).replace("AllReduce", name)
+    found = profiled(tmp_path / "a.jsonl", lines)
+    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": rate, "collective": kind}
+    assert found.traffic == {"period_ms": 100.0, "phases": [{**phase, "bytes": size}]}
+    assert found.message_bytes == size
 
 
 def test_lines_of_an_inspector_are_placed_before_their_dump(tmp_path: Path) -> None:
@@ -252,14 +248,6 @@ def test_lines_of_an_inspector_are_placed_before_their_dump(tmp_path: Path) -> N
     assert found.traffic is not None
     assert found.traffic["period_ms"] == pytest.approx(100, abs=0.1)
     assert found.traffic["phases"][0]["length_ms"] == 10
-
-
-def test_an_all_gather_of_an_inspector_counts_the_parts_of_all_ranks(tmp_path: Path) -> None:
-    lines = inspected(verbose=True).replace("AllReduce", "AllGather")
-    found = profiled(tmp_path / "a.jsonl", lines)
-    assert found.message_bytes == 16e6
-    assert found.traffic is not None
-    assert found.traffic["phases"][0]["rate_mbps"] == 9600  # 12 MB in 10 ms
 
 
 # ------------------------------------------------------------------ Chakra

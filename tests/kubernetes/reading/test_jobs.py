@@ -91,12 +91,7 @@ def test_a_name_of_several_jobs_gets_its_namespace_and_kind() -> None:
     head = metadata("train", annotations=TRAFFIC)
     volcano = kube("batch.volcano.sh/v1alpha1", "Job", head, tasks)
     names = set(jobs_of(imported(*machines(), job(), elsewhere, volcano, job("b"))))
-    assert names == {
-        "b",
-        "other/train",
-        "team/job.batch/train",
-        "team/job.batch.volcano.sh/train",
-    }
+    assert names == {"b", "other/train", "team/job.batch/train", "team/job.batch.volcano.sh/train"}
 
 
 # ------------------------------------------------------------------ annotations

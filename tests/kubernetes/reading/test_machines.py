@@ -263,14 +263,7 @@ def test_hyper_nodes() -> None:
     assert ways(*objects) == {"n0": "s0 top", "n1": "s1 top", "n2": "s1 top", "n3": "s2", "n4": ""}
 
 
-SLOW = [
-    "n.*.*.*.*.*!",
-    "(n+)+$",
-    "(n+)(?#)*$",
-    "(?x)(n+) +$",
-    5 * "n?",
-    3 * "(n|n)" + ".*.*",
-]
+SLOW = ["n.*.*.*.*.*!", "(n+)+$", "(n+)(?#)*$", "(?x)(n+) +$", 5 * "n?", 3 * "(n|n)" + ".*.*"]
 
 
 @pytest.mark.parametrize("pattern", SLOW)
