@@ -144,7 +144,7 @@ def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
     except (ValueError, RecursionError):
         raise InputError("is not JSON") from None
     if before and (burst.job, burst.task) != (before.job, before.task):
-        own, other = (f"task {of.task} of job {of.job}" for of in (burst, before))
+        own, other = (f"task {one.task} of job {one.job}" for one in (burst, before))
         raise InputError(f"is of {own}, those before of {other}; give one task in each file")
     if before and burst.at < before.at + before.burst_ms / 1000:
         reason = "the clock was set, or two programs wrote here"

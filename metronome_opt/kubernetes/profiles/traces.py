@@ -297,8 +297,8 @@ class _Reader:
 def _traced(events: Any, kind: str) -> float | None:
     """Return the start of a collective by the trace of its events, None without one."""
     events, asked = _mapping(events), f"{kind}_start_ts"
-    begun = [of for of in _mappings(events.get("kernel_events")) if of.get("kernel_start_ts")]
-    begins = [_number(kernel, "kernel_start_ts") for kernel in begun]
+    kernels, begun = _mappings(events.get("kernel_events")), "kernel_start_ts"
+    begins = [_number(kernel, begun) for kernel in kernels if kernel.get(begun)]
     return min(begins) if begins else _number(events, asked) if events.get(asked) else None
 
 

@@ -152,16 +152,10 @@ class UnsuitableError(Exception):
 
 
 class Faults:
-    """Faults of several objects, which are refused together, and objects that are dropped.
-
-    Attributes
-    ----------
-    dropped
-        Titles of objects, by reason.
-    """
+    """Faults of several objects, which are refused together, and objects that are dropped."""
 
     def __init__(self) -> None:
-        self.dropped: dict[str, list[str]] = defaultdict(list)
+        self.dropped: dict[str, list[str]] = defaultdict(list)  # titles by reason
         self._lines: list[str] = []
 
     @contextmanager

@@ -118,7 +118,7 @@ def _read_workload(
 ) -> ImportedJob:
     """Read a workload that is not done, and whose pods hold equal numbers of GPUs."""
     kind = kind_of(workload)
-    templates = list(kind.pods(workload))
+    every = list(kind.pods(workload))
     states = [workload.at(path).value for path in kind.phases] + [
         (condition / "type").value
         for condition in workload.at("status.conditions").items()
@@ -126,21 +126,20 @@ def _read_workload(
     ]
     if any(isinstance(state, str) and state in _DONE for state in states):
         raise UnsuitableError("done")
-    holding = [template for template in templates if template.needs.gpus and template.names]
+    holding = [pods for pods in every if pods.needs.gpus and pods.names]
     if not holding:
         raise UnsuitableError("without GPUs")
-    if sum(len(template.names) for template in holding) > MAX_TASKS:
+    if sum(len(pods.names) for pods in holding) > MAX_TASKS:
         raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
-    if len({template.needs.gpus for template in holding}) > 1:
-        different = ", ".join(f"{template.title} {template.needs.gpus}" for template in holding)
+    if len({pods.needs.gpus for pods in holding}) > 1:
+        different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnsuitableError(f"with different numbers of GPUs ({different})")
-    expected, taken = [], []
-    for template in holding:
-        for name in template.names:
-            expected.append(name)
-            taken.append(_take(untaken, workload.namespace, template.stem or name))
-    stated = [of.template.at("metadata.annotations").texts() for of in holding]
-    groups = [of.template.at("spec.schedulingGroup.podGroupName").value for of in holding]
+    expected = [name for pods in holding for name in pods.names]
+    stems = [pods.stem or name for pods in holding for name in pods.names]
+    taken = [_take(untaken, workload.namespace, stem) for stem in stems]
+    templates = [pods.template for pods in holding]
+    stated = [template.at("metadata.annotations").texts() for template in templates]
+    groups = [template.at("spec.schedulingGroup.podGroupName").value for template in templates]
     groups += [pod.gang for pod in taken if pod is not None]
     return ImportedJob(
         workload,
@@ -148,7 +147,7 @@ def _read_workload(
         expected,
         [name if pod is None else pod.name for name, pod in zip(expected, taken, strict=True)],
         [None if pod is None else pod.node for pod in taken],
-        neediest(template.needs for template in holding),
+        neediest(pods.needs for pods in holding),
         merge(workload.annotations, *stated),
         next(filter(None, groups), None),
     )

@@ -130,7 +130,7 @@ def _read_gpu(machines: Mapping[str, Machine], link_mbps: int | None) -> dict[st
         for source in sources
         if (text := source.annotations.get(_SPEED)) is not None
     }
-    product = next((of.labels[_PRODUCT] for of in sources if _PRODUCT in of.labels), None)
+    product = next(filter(None, (source.labels.get(_PRODUCT) for source in sources)), None)
     gpu: dict[str, Any] = {"name": product or "GPU"}
     if stated:
         speed = min(stated.values())
@@ -200,7 +200,7 @@ def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
     Nodes of a zone that share an uplink are one of several racks of it; further uplinks are
     switches.
     """
-    shared = {name: [link for link, _ in of.links["Shared"]] for name, of in machines.items()}
+    shared = {name: [*dict(machine.links["Shared"])] for name, machine in machines.items()}
     lowest = defaultdict(set)
     for name, machine in machines.items():
         lowest[machine.zone].add(tuple(shared[name][:1]))

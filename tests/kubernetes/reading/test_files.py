@@ -50,7 +50,7 @@ def objects_of(*paths: Path) -> Objects:
 def test_streams_lists_and_json_read_alike(tmp_path: Path) -> None:
     every = [*machines(), job()]
     head = {"apiVersion": "v1", "kind": "List"}
-    nodes = [{"metadata": of["metadata"], "status": of["status"]} for of in every[:3:2]]
+    nodes = [{"metadata": node["metadata"], "status": node["status"]} for node in every[:3:2]]
     listed = {"apiVersion": "v1", "kind": "NodeList", "items": nodes}  # without their kind
     texts = {
         "stream.yaml": "---\n---\n" + yaml.safe_dump_all(every),
