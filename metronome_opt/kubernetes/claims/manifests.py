@@ -56,12 +56,11 @@ def build_manifests(
 ) -> Manifests:
     """Return every object of an export by file, of a true schedule; see `export_claims`."""
     naming = Naming(deployment, namespace)
-    topology = _network_topology(deployment.cluster, naming)
     objects: tuple[list[Manifest], ...] = (
         read_shipped("crds.yaml"),
         _capacities(instance, deployment, naming),
         _app_groups(instance, deployment, naming),
-        [] if topology is None else [topology],
+        _network_topologies(deployment.cluster, naming),
         _claims(instance, schedule, deployment, naming),
     )
     return {name: items for name, items in zip(OBJECT_FILES, objects, strict=True) if items}
@@ -127,16 +126,11 @@ def _capacities(instance: Instance, deployment: Deployment, naming: Naming) -> l
             {"name": link, "capacity": capacities[link], "scope": scopes_here.get(link, "Shared")}
             for link in cluster.links_of(node)
         ]
-        made = naming.manifest(
-            *_CAPACITY,
-            name,
-            {"links": links},
-            namespaced=False,
-            labels={REGION_KEY: region, ZONE_KEY: zone},
-            originals={"node": (node.name, name), "rack": (node.rack, zone)}
-            | {"region": (node.region, region)},
-        )
-        objects.append(made)
+        labels = {REGION_KEY: region, ZONE_KEY: zone}
+        named = {"node": (node.name, name), "rack": (node.rack, zone)}
+        named |= {"region": (node.region, region)}
+        spec = {"links": links}
+        objects.append(naming.manifest(*_CAPACITY, name, spec, labels=labels, originals=named))
     return objects
 
 
@@ -267,8 +261,8 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
     return groups
 
 
-def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None:
-    """Return the NetworkTopology, None where the costs between racks are not known.
+def _network_topologies(cluster: Cluster, naming: Naming) -> list[Manifest]:
+    """Return the NetworkTopology, nothing where the costs between racks are not known.
 
     A rack is a zone. Upstream looks at zones only within a region; that the cost between two
     regions is the largest between a rack of one and a rack of the other is a choice of ours. So is
@@ -276,7 +270,7 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
     defined by the user are given.
     """
     if not cluster.rack_cost:
-        return None
+        return []
     region_of = {node.rack: node.region for node in cluster.nodes if node.region is not None}
     within = {
         (origin, destination): cost
@@ -300,4 +294,4 @@ def _network_topology(cluster: Cluster, naming: Naming) -> dict[str, Any] | None
             topologies.append({"topologyKey": key, "originList": items})
     weights = [{"name": "UserDefined", "topologyList": topologies}]
     spec = {"configmapName": "netperf-metrics", "weights": weights}
-    return naming.manifest(*_NETWORK_TOPOLOGY, "nt-default", spec)
+    return [naming.manifest(*_NETWORK_TOPOLOGY, "nt-default", spec)]

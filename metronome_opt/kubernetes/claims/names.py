@@ -123,7 +123,6 @@ class Naming:
         spec: Mapping[str, Any],
         *,
         job: str | None = None,
-        namespaced: bool = True,
         labels: Mapping[str, str | None] | None = None,
         originals: Mapping[str, tuple[str | None, str | None]] | None = None,
     ) -> dict[str, Any]:
@@ -144,7 +143,7 @@ class Naming:
         }
         metadata = {
             "name": name,
-            **({"namespace": self.namespace_of(job or "")} if namespaced else {}),
+            **({"namespace": self.namespace_of(job or "")} if kind != CAPACITY else {}),
             "labels": {key: value for key, value in stated.items() if value is not None},
             **({"annotations": annotations} if annotations else {}),
         }
