@@ -54,7 +54,12 @@ def write_manifests(manifests: Manifests, directory: str | Path) -> list[Path]:
 
     The folder is missing, empty or written by an earlier export. Equal objects give equal bytes.
     """
-    texts, folder = _texts(manifests), Path(directory)
+    folder = Path(directory)
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    index = {**kind, "resources": list(manifests)}
+    texts = {name: dump_objects(items, header=_HEADERS[name]) for name, items in manifests.items()}
+    texts[_GATES] = json.dumps({"items": list(manifests.get("claims.yaml", ()))}, indent=1) + "\n"
+    texts[_KUSTOMIZATION] = dump_objects([index], header=_HEADERS[_KUSTOMIZATION])
     old = check_folder(folder)
     make_folder(folder)
     # First the index, by which even an interrupted export is recognised.
@@ -91,16 +96,6 @@ def check_folder(directory: str | Path) -> set[str]:
         name = quote(foreign[0].name)
         raise InputError(f"{folder}: holds {name}, which no export wrote; name another folder")
     return {entry.name for entry in entries}
-
-
-def _texts(manifests: Manifests) -> dict[str, str]:
-    """Return the texts of the files."""
-    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    index = {**kind, "resources": list(manifests)}
-    texts = {name: dump_objects(items, header=_HEADERS[name]) for name, items in manifests.items()}
-    texts[_GATES] = json.dumps({"items": list(manifests.get("claims.yaml", ()))}, indent=1) + "\n"
-    texts[_KUSTOMIZATION] = dump_objects([index], header=_HEADERS[_KUSTOMIZATION])
-    return texts
 
 
 class _Dumper(yaml.SafeDumper):
