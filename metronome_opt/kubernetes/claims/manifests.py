@@ -230,16 +230,11 @@ def _claims(
 def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> list[dict[str, Any]]:
     """Return one AppGroup per job that has tasks, in the order of their names.
 
-    Upstream defines AppGroups; these are choices of ours:
-
-    - A workload is a single pod, called like its claim, because every task is placed on its own.
-    - The tasks depend on one another in a ring, each on the next, as in a ring all-reduce. The
-      bandwidth between neighbours is the job's peak rate. A ring has no topological order, so
-      upstream's controller gives none and its queue sorting does not apply; its network cost
-      plugin asks for direct dependencies only and works.
-    - Each dependency tolerates the network cost that its job does, any cost unless the job states
-      one. Upstream reads zero if none is given, and its filter would turn down a placement across
-      racks that was already decided.
+    Upstream defines AppGroups; these are choices of ours: a workload is a single pod, called like
+    its claim, since tasks are placed one by one. Tasks depend on one another in a ring, as in a
+    ring all-reduce, at the job's peak rate; a ring has no topological order, so that upstream's
+    queue sorting does not apply, but its network cost plugin does. Each dependency states the cost
+    that its job tolerates: upstream would read none as zero, and refuse placements across racks.
     """
     tasks_of: dict[str, list[tuple[int, str]]] = {}
     for (job, index), name in naming.tasks.items():
@@ -264,10 +259,9 @@ def _app_groups(instance: Instance, deployment: Deployment, naming: Naming) -> l
 def _network_topologies(cluster: Cluster, naming: Naming) -> list[Manifest]:
     """Return the NetworkTopology, nothing where the costs between racks are not known.
 
-    A rack is a zone. Upstream looks at zones only within a region; that the cost between two
-    regions is the largest between a rack of one and a rack of the other is a choice of ours. So is
-    the name of the config map for measured costs, which upstream wants named although only costs
-    defined by the user are given.
+    A rack is a zone. Upstream looks at zones only within a region; that two regions cost as much as
+    the most distant racks of them is a choice of ours. So is the name of the config map for
+    measured costs, which upstream wants although only costs defined by the user are given.
     """
     if not cluster.rack_cost:
         return []

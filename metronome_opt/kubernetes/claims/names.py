@@ -50,10 +50,9 @@ def check_namespace(name: str) -> str:
 def labels(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """Return an RFC 1123 label for every name; all differ, also from those that are taken.
 
-    A name that is a label keeps it. Any other becomes lower-case, with a dash for what a label
-    may not contain, cut to length, and ends in a hash of the original, so that ``GPT 2`` and
-    ``gpt_2`` differ and the label of a name does not depend on the names beside it. Should a
-    label be taken nevertheless, the hash grows.
+    A name that is no label becomes lower-case, with a dash for what a label may not contain, cut to
+    length, and ends in a hash of the original, so that ``GPT 2`` and ``gpt_2`` differ, whatever
+    names are beside them. Should a label be taken nevertheless, the hash grows.
     """
     originals = sorted(set(names))
     result = {name: name for name in originals if _is_label(name) and name not in taken}
@@ -72,18 +71,11 @@ def labels(names: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
 
 
 class Naming:
-    """Names of the objects of one export, in a namespace unless their job names another.
+    """Labels of the objects of one export, in a namespace unless their job names another.
 
-    Attributes
-    ----------
-    jobs, racks, regions
-        Label of each original name.
-    nodes
-        Name of each node in the cluster: its own if a Node may have it, dots and all, else its
-        label. A capacity is called like its node.
-    tasks
-        Name of the pod and the claim of each task, by job name and index: the name that its pod has
-        in the cluster where that is known and a label, else its job's label and its index.
+    A node has its own name if a Node may have it, dots and all, and so has its capacity. Pod and
+    claim of a task, by job and index, have the name of its pod in the cluster where that is known
+    and a label, else the label of the job and the index.
     """
 
     def __init__(self, deployment: Deployment, namespace: str) -> None:

@@ -42,10 +42,7 @@ _BLUR = 0.25  # of a sample: least error of edges of bursts
 
 
 def read_samples(path: str | Path) -> Floats:
-    """Return times in seconds and rates, shape (2, n), of a CSV file with a line of headings.
-
-    Times ascend; an empty cell is a missing rate, NaN.
-    """
+    """Return times in seconds, ascending, and rates of a CSV file, NaN if missing, shape (2, n)."""
     rows: list[tuple[float, float]] = []
     before = -math.inf
     for number, row in islice(enumerate(csv.reader(read_lines(path)), start=1), 1, None):
@@ -109,10 +106,7 @@ def first_lag(rates: Floats) -> int:
 
 
 def _bursts(rates: Floats) -> list[_Burst]:
-    """Return the whole bursts in samples, with volumes in samples times Mbit/s.
-
-    The length of a burst is its volume over its median rate, around the middle of its volume.
-    """
+    """Return the whole bursts in samples, with volumes: as long as volume over median rate."""
     lowest, highest = float(np.quantile(rates, 0.05)), float(rates.max())
     active = rates > lowest + _QUIET * (highest - lowest)
     changes = np.flatnonzero(np.diff(active.astype(np.int8)))

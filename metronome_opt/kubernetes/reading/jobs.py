@@ -168,10 +168,7 @@ def _take(untaken: Mapping[tuple[str, str], list[Pod]], namespace: str, name: st
 def _in_gangs(
     objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], faults: Faults
 ) -> list[ImportedJob]:
-    """Return jobs; all jobs and pods of one PodGroup are one job.
-
-    A job of its own group keeps its name.
-    """
+    """Return jobs; all jobs and pods of one PodGroup are one job."""
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
     sources = {group.key: group for group in objects.of(POD_GROUP)}
     result = [job for job in jobs if job.group is None]
@@ -257,26 +254,20 @@ def _entry_of(
 
 
 def _tolerated_costs(groups: Iterable[KubernetesObject]) -> dict[tuple[str, str], int]:
-    """Return the least `maxNetworkCost` of dependencies, by namespace and name of workloads.
-
-    A dependency without a cost has 0, as upstream reads it.
-    """
+    """Return the least `maxNetworkCost` of dependencies, by namespace and name of workloads."""
     least: dict[tuple[str, str], int] = {}
     for group in groups:
         for item in group.at("spec.workloads").items():
             workload = item / "workload"
             key = (workload / "namespace").text(group.namespace), (workload / "name").text()
             for dependency in (item / "dependencies").items():
-                cost = (dependency / "maxNetworkCost").integer(0, 0, ANY_COST)
+                cost = (dependency / "maxNetworkCost").integer(0, 0, ANY_COST)  # 0 as upstream
                 least[key] = min(cost, least.get(key, cost))
     return least
 
 
 def _rename(jobs: Iterable[ImportedJob]) -> list[ImportedJob]:
-    """Give each job a name of its own; return them in the order of namespaces and names.
-
-    A name of several jobs gets its namespace before it, and its kind as well if that does not do.
-    """
+    """Return jobs by namespace and name; a name of several gets its namespace or kind before it."""
 
     def names(job: ImportedJob) -> tuple[str, str, str]:
         source, name = job.source, job.entry["name"]

@@ -195,10 +195,9 @@ def cluster_document(
 
 
 def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
-    """Return the switches above each node: the named ones, else its zone.
+    """Return the switches above each node: the named ones, else its zone, then further uplinks.
 
-    Nodes of a zone that share an uplink are one of several racks of it; further uplinks are
-    switches.
+    Nodes of a zone that share an uplink are one of several racks of it.
     """
     shared = {name: [*dict(machine.links["Shared"])] for name, machine in machines.items()}
     lowest = defaultdict(set)

@@ -174,10 +174,9 @@ def _short(notes: Sequence[str]) -> tuple[str, ...]:
 def _resources(
     machines: Mapping[str, Machine], jobs: Sequence[ImportedJob], pods: Sequence[Pod]
 ) -> tuple[Mapping[str, Resources], Mapping[str, int]]:
-    """Return resources of nodes for the jobs, and the GPUs of nodes that no job holds.
+    """Return resources of nodes for the jobs, without other pods, and the GPUs that no job holds.
 
-    The jobs get what a node can give to pods, less the needs of other pods. A node that takes no
-    new pods, or whose Node was not read, has only what the jobs hold there.
+    A node that takes no new pods, or whose Node was not read, has only what the jobs hold there.
     """
     held, others = (defaultdict[str, Any](lambda: np.zeros(3, dtype=np.int64)) for _ in range(2))
     for job in jobs:
