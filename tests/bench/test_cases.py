@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from metronome_opt.bench.cases import measure, read_best_known, split_sections
-from metronome_opt.bench.figures import distribution, performance_profile
+from metronome_opt.bench.report import distribution, performance_profile
 from metronome_opt.errors import InputError
 from tests.bench.report_examples import moments, record, section_of
 

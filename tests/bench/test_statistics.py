@@ -8,13 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from metronome_opt.bench.statistics import (
-    Interval,
-    certified_gap,
-    mean_interval,
-    primal_gap,
-    primal_integral,
-)
+from metronome_opt.bench.cases import certified_gap, primal_gap, primal_integral
+from metronome_opt.bench.studies import Interval, mean_interval
 
 
 def exact(*steps: tuple[float, int]) -> list[tuple[float, Fraction]]:
