@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from metronome_opt.api import allocate as allocate
+    from metronome_opt.api import compare as compare
     from metronome_opt.api import load as load
     from metronome_opt.api import pareto as pareto
     from metronome_opt.api import simulate as simulate
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from metronome_opt.errors import PluginError as PluginError
     from metronome_opt.errors import SolverError as SolverError
     from metronome_opt.model import Model as Model
-    from metronome_opt.output.comparison import compare as compare
     from metronome_opt.problem.instance import Instance as Instance
     from metronome_opt.problem.instance import Job as Job
     from metronome_opt.problem.instance import Link as Link
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
     from metronome_opt.verify import verify_schedule as verify_schedule
 
 _HOME = {
-    "api": ("allocate", "load", "pareto", "simulate", "solve"),
-    "output.comparison": ("compare",),
+    "api": ("allocate", "compare", "load", "pareto", "simulate", "solve"),
     "errors": ("MissingBackendError", "InputError", "MetronomeError", "PluginError", "SolverError"),
     "problem.instance": ("Instance", "Job", "Link", "Phase", "read_instance", "write_instance"),
     "model": ("Model",),

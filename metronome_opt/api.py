@@ -1,4 +1,4 @@
-"""The verbs of the package: read a problem, solve it, allocate, find fronts, simulate.
+"""The verbs of the package: read a problem, solve it, allocate, find fronts, simulate, compare.
 
 All take the same problems: an instance, a scenario, the result of a verb, a file, or the name of a
 shipped scenario. Arguments are checked before anything is computed.
@@ -7,7 +7,7 @@ shipped scenario. Arguments are checked before anything is computed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,8 @@ from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from metronome_opt.engine.conditions import Conditions
     from metronome_opt.simulation.result import SimulationResult
     from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 DEFAULT_FRONT_LIMIT = 600.0
 
 Objectives = str | Sequence[str] | Mapping[str, Exact]
+
+_MEASURES = ("contention", "latency", "score_mean", "score_min")
 
 
 def load(problem: Problem) -> PlacedInstance:
@@ -402,3 +406,41 @@ def simulate(
     if not isinstance(source, Scenario):
         raise InputError("problem: a policy places jobs of a scenario; for an instance, solve it")
     return simulate_policy(source, policy or "metronome", seed=seed, conditions=conditions)
+
+
+def compare(results: Problem | Iterable[Problem]) -> pd.DataFrame:
+    """Return one row per result: solver, objective and value, bound, gap, scores and seconds.
+
+    A problem, such as the name of a shipped scenario, stands for its jobs starting when ready.
+
+    Results of different objectives have no bound in common: there is then a column of bounds for
+    each objective. Unknown values are missing (``<NA>``), not 0. Values are floats; the exact ones
+    are in the results.
+    """
+    import pandas as pd
+
+    rows, bounds = [], {}
+    if isinstance(results, Problem):
+        results = [results]
+    found = [r if isinstance(r, Result) else solve(r, "unshifted") for r in results]
+    is_one = len({result.schedule.primary_objective for result in found}) == 1
+    for result in found:
+        name, evaluation = result.schedule.primary_objective, result.evaluation
+        bounds[name] = "lower_bound" if is_one else f"{name}_bound"
+        row: dict[str, object] = {
+            "solver": result.schedule.solver,
+            "objective": name,
+            "status": str(result.status),
+            "value": result.value,
+            bounds[name]: result.bound,
+            "gap": result.gap,
+            "seconds": result.schedule.runtime_s,
+        }
+        if evaluation is not None:
+            row |= evaluation.objectives
+            row |= {"score_mean": evaluation.score_mean, "score_min": evaluation.score_min}
+        rows.append(row)
+    numbers = ["value", *bounds.values(), "gap", *_MEASURES, "seconds"]
+    frame = pd.DataFrame(rows, columns=["solver", "objective", "status", *numbers])
+    frame[numbers] = frame[numbers].map(float, na_action="ignore").astype("Float64")
+    return frame.set_index("solver")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from metronome_opt.output.figures.picture import check_suffix as check_suffix
     from metronome_opt.output.figures.picture import save_figure as save_figure
     from metronome_opt.output.figures.placements import plot_placements as plot_placements
+    from metronome_opt.output.figures.placements import plot_tree as plot_tree
     from metronome_opt.output.figures.timeline import plot_link as plot_link
     from metronome_opt.output.figures.timeline import plot_spines as plot_spines
     from metronome_opt.output.figures.timeline import plot_timeline as plot_timeline
-    from metronome_opt.output.figures.tree import plot_tree as plot_tree
 
 _MODULES = {
     "check_suffix": "picture",
@@ -32,7 +32,7 @@ _MODULES = {
     "plot_placements": "placements",
     "plot_spines": "timeline",
     "plot_timeline": "timeline",
-    "plot_tree": "tree",
+    "plot_tree": "placements",
     "save_figure": "picture",
 }
 

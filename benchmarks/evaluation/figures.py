@@ -22,8 +22,13 @@ from scipy.stats import ttest_1samp
 
 from benchmarks.evaluation.plan import Part
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.statistics import Interval, mean_interval
-from metronome_opt.bench.studies import StudyPart, cell_label, split_study
+from metronome_opt.bench.studies import (
+    Interval,
+    StudyPart,
+    cell_label,
+    mean_interval,
+    split_study,
+)
 
 ALL = "all"
 SUBJECT = "metronome"

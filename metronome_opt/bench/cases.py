@@ -2,7 +2,8 @@
 
 Cases are measured against the best known values. Instances have equal weight: where a solver ran
 with several seeds, the mean over them is taken first. An instance at two settings (time limit,
-memory, threads) is two problems.
+memory, threads) is two problems. A *failure* (no schedule, a crash, a schedule that `verify`
+refuses, no proof) always counts, with a value that its function states; a mean drops none.
 """
 
 from __future__ import annotations
@@ -20,17 +21,15 @@ import pandas as pd
 from pydantic import ConfigDict
 
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.bench.statistics import (
-    PENALTY,
-    Steps,
-    certified_gap,
-    primal_gap,
-    primal_integral,
-)
 from metronome_opt.bench.suites import UNSPLIT
 from metronome_opt.errors import InputError
 from metronome_opt.files.records import Exact, FrozenMap, Record, read_record
 
+Steps = Sequence[tuple[float, Fraction]]
+"""Seconds and values of the incumbents, in order of time."""
+
+PENALTY = 2.0
+"""Time limits that a failure counts in PAR2."""
 SHIFT_S = 1.0
 FLOOR_S = 0.01
 ENDINGS = ["optimal", "feasible", "no schedule", "infeasible", "out of memory", "crash", "invalid"]
@@ -72,6 +71,56 @@ class BestKnownValues(Record):
 def read_best_known(path: str | Path) -> BestKnownValues:
     """Read ``metronome-best-known/1``; errors name the file, the location and the value."""
     return read_record(BestKnownValues, path)
+
+
+# ------------------------------------------------------------------ one run
+
+
+def primal_gap(value: Fraction | None, best: Fraction | None) -> Fraction:
+    """Return the distance of a value from the best known one, between 0 and 1.
+
+    ``|v - v*| / max(|v|, |v*|)``; 0 if both are 0; 1 without a value (None) or if the signs
+    differ. No shift is needed: where `best` is 0 the gap is 0 for 0 and 1 for anything else.
+
+    References
+    ----------
+    T. Berthold, "Measuring the impact of primal heuristics", Operations Research Letters 41(6),
+    2013, section 2.
+    """
+    if value is None or best is None or value * best < 0:
+        return Fraction(1)
+    if value == best:
+        return Fraction(0)
+    return abs(value - best) / max(abs(value), abs(best))
+
+
+def certified_gap(value: Fraction | None, bound: Fraction | None) -> Fraction:
+    """Return ``(value - bound) / value``, the unproved share of a non-negative value.
+
+    0 for the value 0, which nothing can be below; 1 without a value or without a bound.
+    """
+    if value is None:
+        return Fraction(1)
+    if not value:
+        return Fraction(0)
+    return Fraction(1) if bound is None else (value - bound) / value
+
+
+def primal_integral(steps: Steps, best: Fraction | None, limit_s: float) -> float:
+    """Return the mean primal gap over the time ``[0, limit_s]``, between 0 and 1.
+
+    Before the first value the gap is 1; after the last it stays as it is. This is the primal
+    integral (Berthold 2013) divided by the time limit, so that runs with different limits can be
+    combined.
+    """
+    since, gap, areas = 0.0, Fraction(1), []
+    for elapsed, value in steps:
+        now = min(max(elapsed, since), limit_s)
+        areas.append((now - since) * float(gap))
+        since, gap = now, primal_gap(value, best)
+    areas.append((limit_s - since) * float(gap))
+    # Nothing is 0 seconds long; a limit of 0 leaves the last value alone.
+    return math.fsum(areas) / limit_s if limit_s > 0 else float(gap)
 
 
 # ------------------------------------------------------------------ cases

@@ -7,25 +7,26 @@ cells may share their draws, and only seeds are independent of each other.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from metronome_opt.bench.simulations import SimulationRecord, Value, keep_latest
-from metronome_opt.bench.statistics import Interval, mean_interval, three_digits
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import write_text
-from metronome_opt.output.figures.style import sort_policies
+from metronome_opt.output.figures.style import sort_policies, three_digits
 from metronome_opt.simulation.study import Cell
 
+CONFIDENCE = 0.95
 _BASELINES = ("default", "nearest", "exclusive")
 ALL_CELLS = "all cells"
 
@@ -67,6 +68,53 @@ def _mean(values: pd.Series[float]) -> float:
 def _p99(values: pd.Series[float]) -> float:
     known = values.dropna().to_numpy()
     return float(np.percentile(known, 99)) if len(known) else np.nan
+
+
+# ------------------------------------------------------------------ means over seeds
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and its confidence interval.
+
+    Attributes
+    ----------
+    low, high
+        The ends; None if there is only one value.
+    count
+        Number of values.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+    def __sub__(self, value: float) -> Interval:
+        """Return the interval moved down."""
+        low, high = (None if end is None else end - value for end in (self.low, self.high))
+        return Interval(self.mean - value, low, high, self.count)
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Return the mean of independent values and its 95 % confidence interval, by Student's t.
+
+    One value for each seed: jobs of one run share its links and are not independent. A `ValueError`
+    if there are no values or one is not finite.
+    """
+    if not values or not all(map(math.isfinite, values)):
+        raise ValueError("an interval needs values, all of them finite")
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Interval(mean, None, None, 1)
+    if min(values) == max(values):
+        return Interval(values[0], values[0], values[0], count)
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+    width = quantile * stdev(values) / math.sqrt(count)
+    return Interval(mean, mean - width, mean + width, count)
 
 
 # ------------------------------------------------------------------ parts

@@ -10,12 +10,78 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from metronome_opt.bench.cases import measure, read_best_known, split_sections
-from metronome_opt.bench.figures import distribution, performance_profile
+from metronome_opt.bench.cases import (
+    certified_gap,
+    measure,
+    primal_gap,
+    primal_integral,
+    read_best_known,
+    split_sections,
+)
+from metronome_opt.bench.report import distribution, performance_profile
 from metronome_opt.errors import InputError
 from tests.bench.report_examples import moments, record, section_of
 
 INFINITY = math.inf
+
+# ------------------------------------------------------------------ measures of a run
+
+
+def exact(*steps: tuple[float, int]) -> list[tuple[float, Fraction]]:
+    return [(elapsed, Fraction(value)) for elapsed, value in steps]
+
+
+def fraction(value: int | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "best", "gap"),
+    [
+        (5, 4, Fraction(1, 5)),
+        (4, 4, 0),
+        (0, 0, 0),
+        (3, 0, 1),
+        (-1, 1, 1),
+        (-2, -4, Fraction(1, 2)),
+        (None, 4, 1),
+        (None, None, 1),
+    ],
+)
+def test_primal_gap(value: int | None, best: int | None, gap: Fraction) -> None:
+    assert primal_gap(fraction(value), fraction(best)) == gap
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "gap"),
+    [
+        (10, 9, Fraction(1, 10)),
+        (10, 0, 1),
+        (10, None, 1),
+        (0, 0, 0),
+        (0, None, 0),
+        (None, 3, 1),
+    ],
+)
+def test_certified_gap(value: int | None, bound: int | None, gap: Fraction) -> None:
+    assert certified_gap(fraction(value), fraction(bound)) == gap
+
+
+@pytest.mark.parametrize(
+    ("steps", "best", "integral"),
+    [
+        ([(2, 8), (5, 4)], 4, 0.35),  # 2 s of gap 1, 3 s of 1/2, 5 s of 0
+        ([(2, 8)], 4, 0.6),  # the last gap stays
+        ([], 4, 1.0),
+        ([(0, 4)], 4, 0.0),
+        ([(4, 0)], 0, 0.4),
+        ([(4, 3)], 0, 1.0),
+        ([(3, 8), (12, 4)], 4, 0.65),  # after the limit
+    ],
+)
+def test_primal_integral(steps: list[tuple[float, int]], best: int, integral: float) -> None:
+    assert primal_integral(exact(*steps), Fraction(best), 10) == pytest.approx(integral)
+
 
 # ------------------------------------------------------------------ one run
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from metronome_opt.bench.figures import plot_profile
-from metronome_opt.bench.report import write_report
+from metronome_opt.bench.report import plot_profile, write_report
 from metronome_opt.bench.solver_runs import SolverRecord
-from metronome_opt.bench.statistics import three_digits
 from metronome_opt.errors import InputError
+from metronome_opt.output.figures.style import three_digits
 from tests.bench.report_examples import moments, record, rows, section_of
 
 # Two instances, of best values 0 and 100. The penalised times of `auto` are 1 and 1 s on the first,

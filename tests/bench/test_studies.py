@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import pandas as pd
 import pytest
 
 from metronome_opt.bench.simulations import SimulationRecord
-from metronome_opt.bench.studies import StudyPart, split_study, summarise, write_tables
+from metronome_opt.bench.studies import (
+    Interval,
+    StudyPart,
+    mean_interval,
+    split_study,
+    summarise,
+    write_tables,
+)
 from metronome_opt.engine.conditions import Conditions
 from metronome_opt.errors import InputError
 from tests.bench.simulation_examples import (
@@ -163,3 +171,38 @@ def test_a_summary_has_no_mean_where_jobs_did_not_finish() -> None:
     assert (cassini["policy"], cassini["runs"]) == ("cassini", 0)
     assert cassini["completion_mean_s"] is None
     assert summarise([]) == []
+
+
+# ------------------------------------------------------------------ intervals
+
+
+def test_one_value_has_a_mean_and_no_interval() -> None:
+    found = mean_interval([3.5])
+    assert found == Interval(3.5, None, None, 1)
+    assert found - 1.0 == Interval(2.5, None, None, 1)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]], ids=["none", "nan", "inf"])
+def test_unknown_values_have_no_mean(values: Sequence[float]) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        mean_interval(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "mean", "width"),
+    [  # quantiles of Student's t at 97.5 % for 1, 2 and 4 degrees of freedom, as tables have them
+        ([1.0, 2.0], 1.5, 12.706 * 0.5),
+        ([1.0, 2.0, 3.0], 2.0, 4.303 / math.sqrt(3)),
+        ([2.0, 2.0, 2.0, 2.0, 7.0], 3.0, 2.776),
+    ],
+)
+def test_interval_is_that_of_student(values: list[float], mean: float, width: float) -> None:
+    found = mean_interval(values)
+    assert found.mean == mean
+    assert found.low == pytest.approx(mean - width, abs=1e-3)
+    assert found.high == pytest.approx(mean + width, abs=1e-3)
+    assert found.count == len(values)
+
+
+def test_equal_values_have_an_interval_of_no_width() -> None:
+    assert mean_interval([0.1] * 3) == Interval(0.1, 0.1, 0.1, 3)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from metronome_opt import solve
-from metronome_opt.output.comparison import compare
+from metronome_opt.api import compare
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule, Status
 from tests.solvers.test_every_solver import CROWDED, TIGHT

@@ -7,6 +7,7 @@ print in black and white keeps the difference.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from fractions import Fraction
 from typing import Any
@@ -86,6 +87,9 @@ def sort_policies(policies: Collection[str]) -> tuple[str, ...]:
 # ------------------------------------------------------------------ words
 
 
+MISSING = "-"
+
+
 def shorten(name: str, longest: int = 34) -> str:
     """Return `name` without its middle if it is longer than `longest` characters."""
     if len(name) <= longest:
@@ -97,6 +101,13 @@ def shorten(name: str, longest: int = 34) -> str:
 def format_gbps(megabits: float) -> str:
     """Return a bandwidth given in Mbit/s as text in Gbit/s."""
     return f"{megabits / 1000:,.10g} Gbit/s"
+
+
+def three_digits(value: float | None) -> str:
+    """Return a number with three digits, more if it has more before the point."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{value:#,.3g}" if value and abs(value) < 99.95 else f"{value:,.0f}"
 
 
 def contention_text(contention: Fraction) -> str:

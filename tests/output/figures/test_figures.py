@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
 
-from metronome_opt import solve
+from metronome_opt import allocate, solve
 from metronome_opt.errors import InputError
+from metronome_opt.output.figures.demand import draw_schedule, drawn_slots, find_link
 from metronome_opt.output.figures.heatmap import select_rows
-from metronome_opt.plot import plot_heatmap, plot_overview, plot_timeline, save_figure
+from metronome_opt.plot import plot_heatmap, plot_overview, plot_spines, plot_timeline, save_figure
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.verify import evaluate
 from tests.builders import two_jobs
+from tests.fabrics import fabric, ring, scene
 from tests.output.figures.examples import (
     AFTER,
     BEFORE,
@@ -33,6 +38,7 @@ from tests.output.figures.examples import (
     texts,
     with_id,
 )
+from tests.strategies import assigned
 
 # Every figure of one schedule, by name.
 Plot = Callable[[Instance, Any], Axes]
@@ -259,3 +265,72 @@ def test_figures_take_names_and_results() -> None:
     assert unserved[0]
     assert not unserved[1]
     assert "eight-nodes" in " ".join(texts(plot_overview("eight-nodes")))
+
+
+# ------------------------------------------------------------------ demand, uplinks of spines
+
+
+@settings(deadline=None)
+@given(assigned())
+def test_excess_demand_matches_evaluate(case: tuple[Instance, dict[str, int]]) -> None:
+    drawn, offsets = case
+    for link, report in zip(drawn.links, evaluate(drawn, offsets).links, strict=True):
+        demand = draw_schedule(drawn, offsets).demand(link)
+        excess = np.maximum(demand.sum(axis=0) - link.capacity, 0)
+        assert Fraction(int(excess.sum()), len(excess)) == report.unserved
+
+
+def test_long_hyperperiod_is_cut() -> None:
+    def job(name: str, period: int, bursts: int) -> Job:
+        phases = tuple(Phase(start=2 * index, length=1, rate=1) for index in range(bursts))
+        return Job(name=name, period=period, phases=phases, links={"l": 1})
+
+    link = Link(name="l", capacity=1)
+    short = Instance(name="i", slot_ms=1, links=(link,), jobs=(job("a", 10, 2), job("b", 100, 1)))
+    assert drawn_slots(short, link) == 100
+    long = short.replace(jobs=(job("a", 10, 2), job("b", 10_000, 1)))
+    assert drawn_slots(long, link) == 900  # 180 bursts, two in each period of 10
+
+
+def test_rates_beyond_64_bits_are_refused() -> None:
+    example = instance()
+    huge = example.replace(links=(example.links[0], Link(name="node-0", capacity=10**30)))
+    with pytest.raises(InputError, match=r"'node-0'.*too much to draw"):
+        draw_schedule(huge, BEFORE).demand(find_link(huge, "node-0"))
+
+
+def test_each_used_uplink_has_a_row_and_each_result_a_column(tmp_path: Path) -> None:
+    """Three rings by one spine, then by both."""
+    jobs = [ring(name, (at, 3 + at)) for at, name in enumerate("abc")]
+    cluster = fabric(each=3)
+    first = [{**job, "paths": [[0], [0]]} for job in jobs]
+    before = solve(scene(cluster, *first), "unshifted", "contention")
+    figure = plot_spines(
+        scene(cluster, *jobs), {"before": before, "after": allocate(scene(cluster, *jobs))}
+    )
+    panels = figure.axes
+    assert len(panels) == 8
+    assert [axes.get_title(loc="left") for axes in panels[:2]] == ["before", "after"]
+    assert [axes.get_ylabel() for axes in panels[::2]] == [
+        f"rack-{rack}-uplink-{spine}" for rack in (0, 1) for spine in (0, 1)
+    ]
+    highest = [
+        max(
+            float(np.nanmax(patch.get_data()[0]))
+            for patch in axes.patches
+            if isinstance(patch, StepPatch)
+        )
+        for axes in panels[:2]
+    ]
+    assert highest == pytest.approx(
+        [3.6, 1.2]
+    )  # Gbit/s of three jobs at once, and of one at a time
+    save_figure(figure, tmp_path / "spines.png")
+
+
+def test_a_fabric_without_a_choice_has_no_figure() -> None:
+    made = scene({**fabric(routing="ecmp"), "spines": 1}, ring("a", (0, 2)))
+    with pytest.raises(InputError, match="no flow crosses a spine"):
+        plot_spines(made, {"one": solve(made, "unshifted", "contention")})
+    with pytest.raises(InputError, match="no flow crosses a spine"):
+        plot_spines(made, {})
