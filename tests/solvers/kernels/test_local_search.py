@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.solvers.kernels.local_search import (
     BEST,
     VALUE,
@@ -20,6 +19,7 @@ from metronome_opt.solvers.kernels.local_search import (
     start_walk,
     take_steps,
 )
+from tests.builders import job, network
 from tests.solvers.kernels.schedules import Scheduled, scheduled, schedules
 from tests.tiers import examples
 
@@ -54,11 +54,7 @@ def test_demand_and_offsets_stay_consistent(
 
 def two_jobs() -> Scheduled:
     """Make a job that is fixed and one that meets it in 0 to 2 of 6 slots."""
-    burst = Phase(start=0, length=2, rate=60)
-    fixed = Job(name="a", period=6, phases=(burst,), links={"l": 1}, fixed_offset=0)
-    free = Job(name="b", period=6, phases=(burst,), links={"l": 1})
-    links = (Link(name="l", capacity=100),)
-    instance = Instance(name="two", slot_ms=1, links=links, jobs=(fixed, free))
+    instance = network(job("a", 6, (0, 2, 60), fixed_offset=0), job("b", 6, (0, 2, 60)))
     return scheduled(instance, np.zeros(2, dtype=np.int64))
 
 
@@ -119,8 +115,8 @@ def test_walk_settles_first(case: Scheduled) -> None:
     while walk.counters[WAITING]:
         walk_on(case, walk, generator, 1)
     value = case.scaled()
-    for job in case.around.free:  # no job alone can do better
-        for offset in range(case.instance.jobs[job].period):
+    for free in case.around.free:  # no job alone can do better
+        for offset in range(case.instance.jobs[free].period):
             moved = case.offsets.copy()
-            moved[job] = offset
+            moved[free] = offset
             assert scheduled(case.instance, moved).scaled() >= value
