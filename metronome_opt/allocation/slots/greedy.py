@@ -18,10 +18,11 @@ from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.problem.instance import Instance, Job, Phase
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.kernels.burst_costs import add_windows, middle_of_longest_run
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 from metronome_opt.solvers.presolve.blocks import components
-from metronome_opt.solvers.presolve.extend import extend_bursts, slot_rates
+from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
 

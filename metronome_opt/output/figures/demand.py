@@ -16,7 +16,8 @@ from metronome_opt.errors import InputError, first_few, quote
 from metronome_opt.output.figures.style import format_gbps, shorten
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.result import Result
-from metronome_opt.solvers.presolve.extend import slot_rates, stretched
+from metronome_opt.solvers.demand import slot_rates
+from metronome_opt.solvers.presolve.extend import stretched
 from metronome_opt.verify import evaluate
 
 # A timeline with more cannot be read; it shows the beginning and says so.

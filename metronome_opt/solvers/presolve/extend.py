@@ -1,12 +1,9 @@
-"""Longer bursts and longer periods, before anything is solved; rates by slot."""
+"""Longer bursts and longer periods, before anything is solved."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.problem.instance import Instance, Job, Phase
@@ -74,22 +71,3 @@ def stretched(instance: Instance, stretch: Mapping[str, int]) -> Instance:
         beyond = 0 if job.current_offset is None else max(0, job.current_offset + 1 - period)
         jobs.append(job.model_copy(update={"period": period, "max_stretch": beyond}))
     return instance.replace(jobs=tuple(jobs))
-
-
-def slot_rates(phases: Iterable[Phase], period: int, offset: int = 0) -> NDArray[np.int64]:
-    """Return the rate of a flow in every slot of a period.
-
-    Parameters
-    ----------
-    phases, period, offset
-        Bursts of the flow, their period and where it starts, in slots.
-
-    Returns
-    -------
-    array
-        Mbit/s, shape (period,).
-    """
-    rates = np.zeros(period, dtype=np.int64)
-    for phase in phases:
-        rates[phase.start : phase.end] = phase.rate
-    return np.roll(rates, offset)
