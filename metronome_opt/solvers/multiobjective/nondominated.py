@@ -138,9 +138,6 @@ def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
     return max((job for job, size in enumerate(networks[0].sizes) if size > 1), key=split_gain)
 
 
-# ------------------------------------------------------------------ several networks
-
-
 def _hopeless(networks: Sequence[CostNetwork]) -> bool:
     """Return whether some cost is known to exceed its limit."""
     return any(network.headroom < 0 for network in networks)

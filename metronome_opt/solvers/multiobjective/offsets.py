@@ -193,8 +193,6 @@ class _AtPeriods:
         if not solution.levels or not found.levels[0].proved:  # proofs need no excuses
             solution.notes += [note for note in found.notes if note not in solution.notes]
 
-    # ---------------------------------------------------------------- weighted sums
-
     def _mix(self) -> None:
         """Optimise a weighted sum."""
         mixture = self._mixture
@@ -206,8 +204,6 @@ class _AtPeriods:
             proved = self._over_groups(WEIGHTED_SUM)
         terms = (factor * (self._value(name) or 0) for name, factor in mixture.items())
         self._solution.levels.append(Level(WEIGHTED_SUM, sum(terms, Fraction(0)), proved))
-
-    # ---------------------------------------------------------------- groups of jobs
 
     def _over_groups(self, name: str, share: float = 1.0) -> bool:
         """Optimise an objective with what is held; return whether that is proved."""
@@ -271,8 +267,6 @@ class _AtPeriods:
         names = (level.name for level in self._solution.levels)
         # A cushion is no cost.
         return {name: costs.units(name, start) for name in names if name in costs.steps}
-
-    # ---------------------------------------------------------------- cushions
 
     def _widen(self, groups: Sequence[Costs], parts: list[Offsets]) -> bool:
         """Maximise the minimum cushion of all groups; return whether that is proved.

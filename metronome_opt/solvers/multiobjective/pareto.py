@@ -137,9 +137,6 @@ def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...
     return names
 
 
-# ------------------------------------------------------------------ at given periods
-
-
 def _front(
     arguments: Arguments, names: tuple[str, ...], callback: Callback | None
 ) -> tuple[list[dict[str, int]], bool]:

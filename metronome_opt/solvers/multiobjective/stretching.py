@@ -262,9 +262,6 @@ def _to_minimise(name: str, value: Fraction | None) -> Fraction:
     return -_NO_LIMIT if value is None else value * _sign(name)
 
 
-# ------------------------------------------------------------------ periods
-
-
 def list_choices(part: Instance) -> tuple[list[dict[str, int]], bool]:
     """Return the stretches to try, those of the shortest hyperperiods first; and if these are all.
 
