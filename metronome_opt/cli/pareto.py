@@ -118,17 +118,11 @@ def _write_points(front: Front, folder: Path) -> list[Path]:
         write_schedule(point, file)
     write_text(folder / _TABLE, _csv(front, files))
     for path in sorted(folder.iterdir()):
-        if _POINT.fullmatch(path.name) and path not in files and _is_schedule(path):
-            path.unlink()
+        if _POINT.fullmatch(path.name) and path not in files:
+            with suppress(InputError):  # of a file that is no schedule
+                read_schedule(path)
+                path.unlink()
     return files
-
-
-def _is_schedule(path: Path) -> bool:
-    try:
-        read_schedule(path)
-    except InputError:
-        return False
-    return True
 
 
 def _csv(front: Front, files: Sequence[Path]) -> str:

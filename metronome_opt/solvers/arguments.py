@@ -201,9 +201,19 @@ def make_goal(objectives: Sequence[str], weights: Mapping[str, Exact] | None = N
 
 
 def check_able(solver: Solver, goal: Goal, *, stretching: bool) -> None:
-    """Refuse a goal that a solver cannot minimise, and name the solvers that can.
+    """Refuse a goal that a solver cannot minimise.
 
-    `stretching` says whether jobs have to be stretched, asked for or not.
+    Parameters
+    ----------
+    solver, goal
+        What is asked for.
+    stretching
+        Whether jobs have to be stretched, asked for or not.
+
+    Raises
+    ------
+    InputError
+        With the solvers that can.
     """
     if _can(solver, goal, stretching):
         return

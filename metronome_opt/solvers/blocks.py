@@ -77,9 +77,9 @@ class Blocks:
             key=lambda run: len(run.search.instance.jobs),
         )
 
-    def start(self, run: BlockRun, share: float = local.SHARE) -> None:
+    def start(self, run: BlockRun) -> None:
         """Find a first schedule of a block, within a share of the time that all of them have."""
-        run.start(share / len(self.runs))
+        run.start(local.SHARE / len(self.runs))
 
     def note_progress(self) -> None:
         """Put blocks together now and then: each time if they are few, else less often."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError, MissingBackendError, SolverError, describe_error
 from metronome_opt.plugins import describe_failure
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.result import CustomSolverError, Result, StopReason
+from metronome_opt.problem.objectives import CONTENTION
+from metronome_opt.problem.result import CustomSolverError, Level, ProgressEvent, Result, StopReason
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.solvers.arguments import Arguments, make_schedule, warm_up_instance
+from metronome_opt.solvers.arguments import Arguments, warm_up_instance
 from metronome_opt.solvers.registry import Solver, SolverFunction, find_solver
 from metronome_opt.verify import evaluate
 
@@ -26,12 +29,26 @@ _MANY_LINKS = 1000
 _SAMPLE = 50  # one link of this number
 
 
-def solve_contention(arguments: Arguments) -> Result:
+@dataclass
+class Solution:
+    """A schedule by job name and its levels, before verification; the bound is of the first one."""
+
+    offsets: dict[str, int]
+    stretch: dict[str, int] = field(default_factory=dict)
+    levels: list[Level] = field(default_factory=list)
+    bound: Fraction | None = None
+    stop: StopReason = StopReason.FINISHED
+    build_s: float = 0.0
+    trajectory: tuple[ProgressEvent, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def solve_contention(arguments: Arguments) -> Solution:
     """Choose an offset for every job such that contention is minimal.
 
     Returns
     -------
-    Result
+    Solution
         Always with a schedule: the rotation problem is never infeasible. A schedule that was found
         before a solver failed is kept; with a note on the failure, or `Budget.failure` if the
         solver is the user's.
@@ -81,7 +98,7 @@ def solve_contention(arguments: Arguments) -> Result:
             raise
         else:
             raise custom_solver_error(solver, error) from error
-    return _result(arguments, search)
+    return _solution(search, solver.name)
 
 
 def _run(solver: Solver, run: SolverFunction, search: SolverRun, start: Schedule | None) -> None:
@@ -98,7 +115,20 @@ def _run(solver: Solver, run: SolverFunction, search: SolverRun, start: Schedule
 def custom_solver_error(
     solver: Solver, error: BaseException, result: Result | None = None
 ) -> CustomSolverError:
-    """Return the error to raise, from what a solver of the user's raised."""
+    """Return the error to raise for a solver of the user's.
+
+    Parameters
+    ----------
+    solver, error
+        The solver, and what it raised.
+    result
+        What it had found, if anything.
+
+    Returns
+    -------
+    CustomSolverError
+        With the result; its cause is to be set.
+    """
     text = f"solver {solver.name} failed ({describe_failure(error)})"
     failure = CustomSolverError(str(error) if isinstance(error, SolverError) else text)
     failure.result = result
@@ -130,25 +160,18 @@ def _evaluation_s(instance: Instance) -> float:
     return 2 * _SAMPLE * (time.perf_counter() - began)
 
 
-def _result(arguments: Arguments, search: SolverRun) -> Result:
-    instance, name = arguments.instance, arguments.solver.name
+def _solution(search: SolverRun, name: str) -> Solution:
     if search.best is None:
-        search.offer([job.unshifted for job in instance.jobs], _UNSHIFTED)
-    offsets = search.offsets_by_job() or {}
-    evaluation = evaluate(instance, offsets)
+        search.offer([job.unshifted for job in search.instance.jobs], _UNSHIFTED)
     stop, notes = search.stop, list(search.notes)
     if name != _UNSHIFTED and search.found_by == _UNSHIFTED and stop is not StopReason.PROVED:
         notes.append(f"{name} found no better schedule ({stop}): all jobs start when ready")
-    schedule = make_schedule(
-        arguments, offsets, {}, evaluation.objectives, search.bound, proved=search.proved
-    )
-    return Result(
-        instance=instance,
-        schedule=schedule,
-        stop_reason=stop,
-        evaluation=evaluation,
+    return Solution(
+        search.offsets_by_job() or {},
+        levels=[Level(CONTENTION, search.incumbent, search.proved)],
+        bound=search.bound,
+        stop=stop,
         build_s=search.build_s,
-        solve_s=schedule.runtime_s - search.build_s,
         trajectory=tuple(search.trajectory),
-        notes=tuple(notes),
+        notes=notes,
     )

@@ -11,7 +11,18 @@ from metronome_opt.problem.instance import Phase
 
 
 def slot_rates(phases: Iterable[Phase], period: int, offset: int = 0) -> NDArray[np.int64]:
-    """Return the rate of a flow in every slot of a period that starts at an offset, shape (T,)."""
+    """Return the rate of a flow in every slot of a period.
+
+    Parameters
+    ----------
+    phases, period, offset
+        Bursts of the flow, their period and where it starts, in slots.
+
+    Returns
+    -------
+    array
+        Mbit/s, shape (period,).
+    """
     rates = np.zeros(period, dtype=np.int64)
     for phase in phases:
         rates[phase.start : phase.end] = phase.rate

@@ -59,7 +59,20 @@ def missing(what: str, package: str) -> MissingBackendError:
 
 
 def run_cpsat(model: Any, run: Budget, parameters: Mapping[str, Any]) -> tuple[Any, str]:
-    """Let CP-SAT solve a model here until the run is stopped; return the solver and its status."""
+    """Let CP-SAT solve a model in this process until the run is stopped.
+
+    Parameters
+    ----------
+    model, parameters
+        Of CP-SAT, by their native names.
+    run
+        Its time limits the search.
+
+    Returns
+    -------
+    tuple
+        The solver and the name of its status.
+    """
     solver = cpsat_solver(run, parameters)
     ended = run_interruptibly(run, lambda: solver.solve(model), solver.stop_search)
     return solver, str(solver.status_name(ended))

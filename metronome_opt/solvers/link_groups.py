@@ -131,16 +131,14 @@ class LinkGroups:
 
         Those that share several jobs come first, then the fewer jobs in all the better.
         """
-        best: tuple[tuple[bool, int, int], tuple[_Group, _Group]] | None = None
-        for one, other in combinations(self._groups, 2):
-            shared = len(one.jobs & other.jobs)
-            jobs = len(one.jobs | other.jobs)
-            if not shared or jobs > max_jobs or one.links | other.links in refused:
-                continue
-            key = (shared == 1, jobs, -shared)
-            if best is None or key < best[0]:
-                best = key, (one, other)
-        return None if best is None else best[1]
+        pairs = [
+            (len(one.jobs & other.jobs), len(one.jobs | other.jobs), one, other)
+            for one, other in combinations(self._groups, 2)
+            if one.links | other.links not in refused
+        ]
+        fitting = [pair for pair in pairs if pair[0] and pair[1] <= max_jobs]
+        best = min(fitting, key=lambda pair: (pair[0] == 1, pair[1], -pair[0]), default=None)
+        return None if best is None else best[2:]
 
     def _join(self, one: _Group, other: _Group, nodes: int) -> _Group | None:
         """Return two groups as one, None if its optimum is not proved within the budget."""

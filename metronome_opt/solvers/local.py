@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.solvers import greedy
+from metronome_opt.solvers.kernels import local_search as kernels
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
     Ints,
@@ -20,18 +21,6 @@ from metronome_opt.solvers.kernels.compiled_instance import (
     compile_instance,
 )
 from metronome_opt.solvers.kernels.jobs import state_of
-from metronome_opt.solvers.kernels.local_search import (
-    BEST,
-    VALUE,
-    anneal,
-    go_to,
-    gumbel_noise,
-    neighbours_of,
-    no_kicks,
-    spreads,
-    start_walk,
-    take_steps,
-)
 from metronome_opt.solvers.run import SolverRun
 
 PATIENCE = 3  # generations
@@ -93,14 +82,14 @@ class Population:
     def __init__(self, search: SolverRun, compiled: CompiledInstance) -> None:
         self._search = search
         self._periods = compiled.tables.jobs["period"]
-        self._around = neighbours_of(compiled)
+        self._around = kernels.neighbours_of(compiled)
         self._generator = np.random.default_rng(search.seed)
-        self._noise = gumbel_noise(self._generator, int(self._periods.max()))
+        self._noise = kernels.gumbel_noise(self._generator, int(self._periods.max()))
         self._offsets = np.array(search.best, dtype=np.int64)
         self._state = state_of(compiled, self._offsets)
         self._scale = np.zeros(len(self._offsets))
         self._members: list[_Member] = []
-        self._kicks = no_kicks()
+        self._kicks = kernels.no_kicks()
         self._effort = 0
         self.budget = search.fraction(1.0)
         self.stalled = 0
@@ -163,7 +152,7 @@ class Population:
             done = 0
             for part in self.budget.slices(len(free)):
                 jobs = free[done : done + part]
-                deviations = spreads(self._state, self._offsets, jobs)
+                deviations = kernels.spreads(self._state, self._offsets, jobs)
                 self._scale[jobs] += deviations / _SAMPLES
                 done += part
 
@@ -180,7 +169,7 @@ class Population:
             self._go_to(start)
             temperature = _HOT
             for part in self.budget.slices(steps):
-                temperature = anneal(
+                temperature = kernels.anneal(
                     self._state,
                     self._offsets,
                     self._around.free,
@@ -197,9 +186,9 @@ class Population:
 
     def _walk(self, steps: int, source: str) -> _Member:
         """Walk on from where the schedule is; offer and return the best on the way."""
-        walk = start_walk(self._offsets, self._around, self._kicks)
+        walk = kernels.start_walk(self._offsets, self._around, self._kicks)
         for part in self.budget.slices(steps):
-            take_steps(
+            kernels.take_steps(
                 self._state,
                 self._offsets,
                 self._around,
@@ -208,7 +197,8 @@ class Population:
                 self._generator,
                 part,
             )
-        if walk.counters[VALUE] >= walk.counters[BEST]:  # else it was left on its way down
+        is_settled = walk.counters[kernels.VALUE] >= walk.counters[kernels.BEST]
+        if is_settled:  # else it was left on its way down
             self._go_to(walk.best)
         return self._offer(source)
 
@@ -234,4 +224,4 @@ class Population:
         return offsets
 
     def _go_to(self, target: Ints) -> None:
-        go_to(self._state, self._offsets, self._around.free, target)
+        kernels.go_to(self._state, self._offsets, self._around.free, target)

@@ -11,6 +11,7 @@ import numpy as np
 
 from metronome_opt.errors import quote
 from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers.kernels import tree as trees
 from metronome_opt.solvers.kernels.branch_bound import expand_tree
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
@@ -18,15 +19,6 @@ from metronome_opt.solvers.kernels.compiled_instance import (
     compile_instance,
 )
 from metronome_opt.solvers.kernels.contacts import contacts_of
-from metronome_opt.solvers.kernels.tree import (
-    NONE,
-    Pseudocosts,
-    dual_bound,
-    incumbent,
-    is_done,
-    set_cutoff,
-    start_tree,
-)
 from metronome_opt.solvers.presolve.blocks import restrict
 from metronome_opt.solvers.presolve.reductions import Offsets
 from metronome_opt.solvers.run import SolverRun
@@ -59,7 +51,7 @@ class Proof:
         compiled = compile_instance(search.instance, common_scale=True)
         self._unit = Fraction(compiled.unit, int(compiled.tables.jobs["scale"][0]))
         _check_sum(compiled)
-        self._tree_search = start_tree(
+        self._tree_search = trees.start_tree(
             compiled,
             contacts_of(compiled),
             np.array(search.best, dtype=np.int64),
@@ -72,7 +64,7 @@ class Proof:
     @property
     def done(self) -> bool:
         """True once the incumbent is proved."""
-        return is_done(self._tree_search.tree)
+        return trees.is_done(self._tree_search.tree)
 
     @property
     def _value(self) -> int:
@@ -90,16 +82,16 @@ class Proof:
     def _expand_slice(self) -> None:
         """Expand some nodes and report what they bring."""
         search, tree = self._search, self._tree_search.tree
-        set_cutoff(tree, self._value)
-        value = incumbent(tree)
+        trees.set_cutoff(tree, self._value)
+        value = trees.incumbent(tree)
         for nodes in self._budget.slices(_SLICE):
             expand_tree(self._tree_search, nodes)
             if self.done:
                 break
         self.nodes += _SLICE
-        if incumbent(tree) < value:
+        if trees.incumbent(tree) < value:
             search.offer(tree.jobs["best"], _SOURCE)
-        search.raise_bound(dual_bound(tree) * self._unit, _SOURCE)
+        search.raise_bound(trees.dual_bound(tree) * self._unit, _SOURCE)
 
 
 def _check_sum(compiled: CompiledInstance) -> None:
@@ -110,14 +102,14 @@ def _check_sum(compiled: CompiledInstance) -> None:
         users = zip(link.jobs, link.flows, strict=True)
         peak = sum(jobs[job].peak // compiled.unit * flows for job, flows in users)
         largest += scale * link.weights[-1] * peak
-    if largest >= NONE:
+    if largest >= trees.NONE:
         raise TooLargeError(
             f"{compiled.instance.name}: the contention of all its links over {scale} "
             f"slots may reach {quote(largest)}, which does not fit 64-bit integers"
         )
 
 
-def _first_pseudocosts(search: SolverRun) -> Pseudocosts:
+def _first_pseudocosts(search: SolverRun) -> trees.Pseudocosts:
     """Return first pseudocosts of the jobs, in proportion to their traffic."""
     traffic = np.array(
         [
@@ -126,7 +118,7 @@ def _first_pseudocosts(search: SolverRun) -> Pseudocosts:
         ]
     )
     tries = np.full(len(traffic), _FIRST_TRIES)
-    return Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
+    return trees.Pseudocosts(_FIRST_GAIN * tries * traffic / max(1.0, traffic.max()), tries)
 
 
 def search_part(

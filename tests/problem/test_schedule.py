@@ -69,9 +69,7 @@ def test_document_restores_schedule(schedule: Schedule) -> None:
     text = json.dumps(schedule.to_dict())
     again = Schedule.from_dict(json.loads(text))
     assert again == schedule
-    assert (
-        again.primary_objective == schedule.primary_objective
-    )  # the order of the objectives is part of the statement
+    assert again.primary_objective == schedule.primary_objective  # their order is a statement
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     assert hash(again) == hash(schedule)
 
@@ -112,13 +110,10 @@ def test_inexact_numbers_are_refused(number: object) -> None:
     [
         ({"seed": "0"}, "seed: must be an integer, got '0'"),
         ({"runtime_s": -1}, "runtime_s: must be at least 0"),
-        ({"versions": {"ortools": 9}}, "versions.ortools: must be text, got 9"),
-        ({"cushion_slots": -1}, "cushion_slots: must be at least 0, got -1"),
         ({"gated": {"a": 1}}, "gated.a: must be true or false, got 1"),
         ({"stretch_limit": "-1/4"}, "stretch_limit: must be at least 0, got '-1/4'"),
-        ({"stretch_limit": 0.25}, "stretch_limit: must be an exact number as text"),
         ({"expected_ms": {"a": "0"}}, "expected_ms.a: must be more than 0, got '0'"),
-        ({"bound_prices": {"l": "-1"}}, "bound_prices.l: must be at least 0, got '-1'"),
+        ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
         (
             {"bound_pairs": [{"link": "l", "jobs": ["a", "b"], "prices": ["0", "-1", "0"]}]},
             "bound_pairs[0].prices[1]: must be at least 0, got '-1'",
@@ -127,7 +122,6 @@ def test_inexact_numbers_are_refused(number: object) -> None:
             {"bound_pairs": [{"link": "l", "jobs": ["a"], "prices": ["0", "1", "0"]}]},
             "bound_pairs[0].jobs: ",
         ),
-        ({"expected_ms": {"a": None}}, "expected_ms.a: must be an exact number as text"),
     ],
 )
 def test_invalid_schedules_are_refused(changes: dict[str, Any], said: str) -> None:

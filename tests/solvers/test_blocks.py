@@ -37,7 +37,7 @@ def test_schedules_of_blocks_join(instance: Instance) -> None:
         part = run.search
         blocks.join()  # a part without a schedule is as it was in the whole
         assert whole.incumbent == sum(minimum, Fraction(0))
-        blocks.start(run, share=1.0)
+        blocks.start(run)
         assert part.incumbent is not None
         minimum[number] = min(minimum[number], part.incumbent)
     blocks.join()
@@ -55,7 +55,7 @@ def test_bounds_of_blocks_add_up(instance: Instance) -> None:
     whole = SolverRun(instance, time_limit=None, seed=0, threads=1)
     blocks = Blocks(whole)
     for run in blocks.runs:
-        blocks.start(run, share=1.0)
+        blocks.start(run)
     blocks.join()
     for run in blocks.open:
         LinkGroups(run.search).step()

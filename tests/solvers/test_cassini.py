@@ -15,27 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt import solve
-from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.instance import Instance, Link
 from metronome_opt.problem.result import Result, StopReason
 from metronome_opt.solvers import cassini
 from metronome_opt.solvers.cassini import _time_shifts, shifts_of
 from metronome_opt.verify import evaluate, verify_schedule
-from tests.builders import HARD, evaluation_of
+from tests.builders import HARD, evaluation_of, job, network
 from tests.strategies import instances, jobs
 from tests.tiers import examples
-
-
-def job(name: str, period: int, length: int, *links: str, **rest: object) -> Job:
-    """Make a job with a burst of 60 Mbit/s at the begin of its period."""
-    burst = (Phase(start=0, length=length, rate=60),)
-    fields = {"links": dict.fromkeys(links or ("l",), 1), **rest}
-    return Job(name=name, period=period, phases=burst, **fields)  # type: ignore[arg-type]
-
-
-def network(*members: Job, capacity: int = 100, **capacities: int) -> Instance:
-    names = sorted({link for each in members for link in each.links})
-    links = tuple(Link(name=name, capacity=capacities.get(name, capacity)) for name in names)
-    return Instance(name="case", slot_ms=5, links=links, jobs=members)
 
 
 def solved(instance: Instance, **options: Any) -> Result:
@@ -89,7 +76,7 @@ def scaled(draw: st.DrawFn) -> Instance:
         burst = each.phases[0].model_copy(
             update={"start": each.phases[0].start * factor, "length": length}
         )
-        changes = {"period": each.period * factor, "phases": (burst,), "links": {"l": 1}}
+        changes = {"period": each.period * factor, "phases": (burst,), "links": {"link": 1}}
         members.append(
             each.model_copy(update={**changes, "fixed_offset": moved, "current_offset": None})
         )
@@ -187,11 +174,9 @@ def test_long_search_ends_with_note(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_weights_are_ignored() -> None:
-    instance = network(job("a", 24, 9), job("b", 36, 20), job("c", 24, 13))
-    heavier = instance.replace(
-        jobs=tuple(
-            each.model_copy(update={"weight": weight})
-            for each, weight in zip(instance.jobs, (0, 100, 3), strict=True)
-        )
+    bursts = {"a": (24, (0, 9, 60)), "b": (36, (0, 20, 60)), "c": (24, (0, 13, 60))}
+    equal, unequal = (
+        network(*(job(n, *bursts[n], weight=w) for n, w in zip("abc", weights, strict=True)))
+        for weights in ((1, 1, 1), (0, 100, 3))
     )
-    assert solved(instance).offsets == solved(heavier).offsets
+    assert solved(equal).offsets == solved(unequal).offsets

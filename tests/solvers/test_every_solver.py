@@ -22,7 +22,6 @@ from tests.tiers import examples
 
 ALL = sorted(SOLVERS)
 EXACT = sorted(name for name, solver in SOLVERS.items() if solver.exact)
-IN_PROCESS = sorted(name for name in EXACT if not name.startswith("milp"))
 
 
 # Two bursts of 5 slots fill a period of 10 exactly: only offsets 5 apart are without contention.
@@ -31,23 +30,13 @@ TIGHT = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
 CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
 
 
+@pytest.mark.parametrize("name", EXACT)
 @given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))
-@examples(25)
-def test_exact_solvers_agree_with_enumeration(instance: Instance) -> None:
-    best = optimum(instance)
-    for name in IN_PROCESS:
-        result = solve(instance, name, threads=1)
-        assert result.value == result.bound == best, name
-        assert verify_schedule(instance, result.schedule) == ()
-
-
-@given(instances(max_jobs=3, max_links=2, max_period=6))
-@examples(6)
-def test_milp_agrees_with_enumeration(instance: Instance) -> None:
-    best = optimum(instance)
-    for name in sorted(set(EXACT) - set(IN_PROCESS)):
-        result = solve(instance, name, threads=1)
-        assert result.value == result.bound == best, name
+@examples(15)
+def test_exact_solvers_agree_with_enumeration(name: str, instance: Instance) -> None:
+    result = solve(instance, name, threads=1)
+    assert result.value == result.bound == optimum(instance)
+    assert verify_schedule(instance, result.schedule) == ()
 
 
 @given(instances(max_jobs=4, max_links=3, max_period=8), st.integers(0, 5))

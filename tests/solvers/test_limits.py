@@ -37,26 +37,20 @@ def a_while(name: Any) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stop", [StopReason.TIME_LIMIT, StopReason.INTERRUPTED])
 @pytest.mark.parametrize("name", SEARCHING)
-def test_time_limit_returns_incumbent(name: Any) -> None:
-    result = solve(HARD, name, time_limit=a_while(name), threads=1)
-    assert result.stop_reason is StopReason.TIME_LIMIT
+def test_time_limit_and_ctrl_c_return_incumbent(name: Any, stop: StopReason) -> None:
+    solve(two_jobs(), name, time_limit=1, threads=1)  # what is loaded before is not interrupted
+    timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
+    is_timed = stop is StopReason.TIME_LIMIT
+    if not is_timed:
+        timer.start()
+    # Else beyond the limit of a test.
+    result = solve(HARD, name, time_limit=a_while(name) if is_timed else 10_000, threads=1)
+    assert result.stop_reason is stop
     assert result.status is Status.FEASIBLE
     assert verify_schedule(HARD, result.schedule) == ()
     assert result.bound is None or result.bound < evaluation_of(result).contention
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEARCHING)
-def test_ctrl_c_returns_incumbent(name: Any) -> None:
-    solve(two_jobs(), name, time_limit=1, threads=1)  # what is loaded before is not interrupted
-    timer = threading.Timer(a_while(name), os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    result = solve(HARD, name, time_limit=10_000, threads=1)  # beyond the limit of a test
-    timer.join()
-    assert result.stop_reason is StopReason.INTERRUPTED
-    assert result.status is Status.FEASIBLE
-    assert verify_schedule(HARD, result.schedule) == ()
 
 
 # The model of the second has millions of entries.
@@ -150,12 +144,12 @@ def test_costs_beyond_doubles_are_proved() -> None:
 
 
 def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.contention"]
+    module = sys.modules["metronome_opt.solvers.multiobjective.solve"]
     real = module.evaluate
 
-    def interrupted(*arguments: object) -> object:
+    def interrupted(*arguments: object, **options: object) -> object:
         signal.raise_signal(signal.SIGINT)
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(module, "evaluate", interrupted)
     result = solve(HARD, "greedy")
@@ -165,9 +159,9 @@ def test_ctrl_c_during_verification_keeps_schedule(monkeypatch: pytest.MonkeyPat
 
 
 def test_second_ctrl_c_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["metronome_opt.solvers.contention"]
+    module = sys.modules["metronome_opt.solvers.multiobjective.solve"]
 
-    def insisted(*_: object) -> object:
+    def insisted(*_: object, **__: object) -> object:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         raise AssertionError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -34,32 +35,11 @@ from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
 OFTEN_PROVED = [HealthCheck.filter_too_much]  # what is drawn leaves nothing to a back end
-Solve = Callable[[SolverRun, StrongForm], None]
-
-
-def in_process(search: SolverRun, form: StrongForm) -> None:
-    program = CpsatProgram(form)
-    form.state(program)
-    solve_cpsat(search, program, ("max_lp",))
-
-
-def by_itself(kind: type[Program], back_end: Callable[..., None], **options: bool) -> Solve:
-    def solve_with(search: SolverRun, form: StrongForm) -> None:
-        program = kind(form)
-        form.state(program)
-        back_end(search, program, **options)
-
-    return solve_with
-
-
-PROGRAMS = {
-    "isolated": by_itself(CpsatProgram, solve_cpsat, isolated=True),
-    "highs": by_itself(MilpProgram, solve_highs),
-}
+Drawn = tuple[SolverRun, CostNetwork, list[Eliminated], int]
 
 
 @st.composite
-def modelled(draw: st.DrawFn) -> tuple[SolverRun, CostNetwork, list[Eliminated], int]:
+def modelled(draw: st.DrawFn) -> Drawn:
     """Draw a search with any incumbent, a network that may be cut down, and a cell limit."""
     search = searching(*draw(assigned(crowded())))
     gone: list[Eliminated] = []
@@ -72,8 +52,18 @@ def modelled(draw: st.DrawFn) -> tuple[SolverRun, CostNetwork, list[Eliminated],
     return search, network, gone, draw(st.sampled_from((3, 20, 5000)))
 
 
-def check_model(
-    drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int], solve_with: Solve
+@pytest.mark.parametrize(
+    ("kind", "back_end"),
+    [
+        (CpsatProgram, partial(solve_cpsat, subsolvers=("max_lp",))),
+        pytest.param(CpsatProgram, partial(solve_cpsat, isolated=True), marks=pytest.mark.slow),
+        pytest.param(MilpProgram, solve_highs, marks=pytest.mark.slow),
+    ],
+)
+@given(modelled())
+@examples(60, suppress_health_check=OFTEN_PROVED)
+def test_models_agree_with_enumeration(
+    kind: type[Program], back_end: Callable[..., None], drawn: Drawn
 ) -> None:
     """Solve a model; the incumbent ends as the optimum, proved."""
     search, network, gone, cells = drawn
@@ -83,27 +73,11 @@ def check_model(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strong_form, "_FEW_CELLS", cells)
         form = StrongForm(network, gone, search)
-    solve_with(search, form)
+    program = kind(form)
+    form.state(program)
+    back_end(search, program)
     assert search.incumbent == search.bound == optimum(search.instance)
     assert search.stop is StopReason.PROVED
-
-
-@given(modelled())
-@examples(120, suppress_health_check=OFTEN_PROVED)
-def test_cpsat_model_agrees_with_enumeration(
-    drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int],
-) -> None:
-    check_model(drawn, in_process)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solve_with", PROGRAMS.values(), ids=PROGRAMS)
-@given(modelled())
-@examples(10, suppress_health_check=OFTEN_PROVED)
-def test_isolated_models_agree_with_enumeration(
-    solve_with: Solve, drawn: tuple[SolverRun, CostNetwork, list[Eliminated], int]
-) -> None:
-    check_model(drawn, solve_with)
 
 
 def unproved(instance: Instance) -> SolverRun:

@@ -280,11 +280,7 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
         added[job] = units - minimum
         if len(domain) == 1:
             put_use(state, job, use, int(domain[0]), 1)
-    return _with_singles(cost, low, added, network)
-
-
-def _with_singles(cost: Cost, low: int, added: dict[int, Ints], network: CostNetwork) -> Cost:
-    """Return a cost of at least `low` and what its jobs add, or of more if more is known."""
+    # If less than is known, what exceeds the latter is what counts of a job.
     rise = max(0, low - cost.low)
     lacking = max(0, cost.low - low)
     cap = max(0, network.headroom - rise + 1)

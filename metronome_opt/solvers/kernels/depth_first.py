@@ -208,6 +208,20 @@ def fill(state: DemandState, order: Ints, first: int, end: int, modulus: int, of
 
     Each goes to an offset of the lowest residue by `modulus`, and of those to the first one. So
     bursts of long periods stand one behind the other where a burst of the shortest period could.
+
+    Parameters
+    ----------
+    state, offsets
+        In and out: what is placed; offsets by job.
+    order, first, end
+        Job indices, and the part of them to place.
+    modulus
+        Of the residues; 1 for the first offset.
+
+    Returns
+    -------
+    int
+        The place in the order of the first job that could not be placed, or `end`.
     """
     for place in range(first, end):
         job = order[place]

@@ -46,7 +46,17 @@ def put_use(state: DemandState, job: int, use: int, offset: int, sign: int) -> N
 
 @kernel
 def put_job(state: DemandState, job: int, offset: int, sign: int) -> None:
-    """Add or remove (`sign`) the demand of a job at an offset, on all its links."""
+    """Add or remove the demand of a job on all its links.
+
+    Parameters
+    ----------
+    state
+        Its demand is changed.
+    job, offset
+        Index of the job, and its offset in slots.
+    sign
+        `ADD` or `REMOVE`.
+    """
     jobs = state.tables.jobs
     for use in range(jobs[job]["first_use"], jobs[job]["end_use"]):
         put_use(state, job, use, offset, sign)

@@ -116,7 +116,10 @@ class Nondominated:
             settled = [
                 shrink(self._search, prune(self._search, network), max_cells) for network in settled
             ]
-            settled = _with_common_cells(_with_common_domains(settled))
+            if not _hopeless(settled):
+                settled = _with_common_domains(settled)
+            if not _hopeless(settled):
+                settled = _with_common_cells(settled)
             if [(network.sizes, network.floor) for network in settled] == before:
                 return None if _hopeless(settled) else settled
         return None
@@ -135,9 +138,6 @@ def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
     return max((job for job, size in enumerate(networks[0].sizes) if size > 1), key=split_gain)
 
 
-# ------------------------------------------------------------------ several networks
-
-
 def _hopeless(networks: Sequence[CostNetwork]) -> bool:
     """Return whether some cost is known to exceed its limit."""
     return any(network.headroom < 0 for network in networks)
@@ -145,8 +145,6 @@ def _hopeless(networks: Sequence[CostNetwork]) -> bool:
 
 def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Leave to each job the offsets that all networks leave it."""
-    if _hopeless(networks):
-        return list(networks)
     common = [
         reduce(np.intersect1d, domains)
         for domains in zip(*(network.domains for network in networks), strict=True)
@@ -164,8 +162,6 @@ def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
 
 def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Put what one network has above its headroom above that of the others, link by link."""
-    if _hopeless(networks):
-        return list(networks)
     places = defaultdict(list)
     for number, network in enumerate(networks):
         for position, cost in enumerate(network.costs):

@@ -7,15 +7,14 @@ with other weights. The rest is optimised group by group, the values of earlier 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, WEIGHTED_SUM, find_objective, normal, traffic
-from metronome_opt.problem.result import Level, ProgressEvent, Result, StopReason
-from metronome_opt.problem.schedule import Status
+from metronome_opt.problem.result import Level, ProgressEvent, StopReason
 from metronome_opt.solvers.arguments import Arguments, interrupt_stops
-from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.contention import Solution, solve_contention
 from metronome_opt.solvers.cost_network.tables import scale_of
 from metronome_opt.solvers.kernels.compiled_instance import TooLargeError, compile_instance
 from metronome_opt.solvers.multiobjective.costs import (
@@ -37,20 +36,6 @@ from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import evaluate
 
 _SHARE = 0.6  # of the time that is left, at most, for a level that others follow
-
-
-@dataclass
-class Solution:
-    """A schedule by job name and its levels, before verification; the bound is of the first one."""
-
-    offsets: dict[str, int]
-    stretch: dict[str, int] = field(default_factory=dict)
-    levels: list[Level] = field(default_factory=list)
-    bound: Fraction | None = None
-    stop: StopReason = StopReason.FINISHED
-    build_s: float = 0.0
-    trajectory: tuple[ProgressEvent, ...] = ()
-    notes: list[str] = field(default_factory=list)
 
 
 def solve_offsets(arguments: Arguments, original: Instance | None = None) -> Solution:
@@ -187,28 +172,26 @@ class _AtPeriods:
             budget=self._arguments.budget.fraction(share),
             callback=None if listener is None else lambda event: listener(scaled_event(event)),
         )
-        result = solve_contention(arguments)
-        self._take(result, coefficients)
+        found = solve_contention(arguments)
+        self._take(found, coefficients)
         if first is not None:
-            self._solution.trajectory = tuple(map(scaled_event, result.trajectory))
-            self._solution.bound = scaled(result.bound)
-        return result.status is Status.OPTIMAL
+            self._solution.trajectory = tuple(map(scaled_event, found.trajectory))
+            self._solution.bound = scaled(found.bound)
+        return found.levels[0].proved
 
-    def _take(self, result: Result, coefficients: Mapping[str, Fraction]) -> None:
+    def _take(self, found: Solution, coefficients: Mapping[str, Fraction]) -> None:
         """Take a schedule if it is no worse in the sum that it is for."""
         solution = self._solution
 
-        if not solution.levels or self._total(coefficients, result.offsets) < self._total(
+        if not solution.levels or self._total(coefficients, found.offsets) < self._total(
             coefficients, solution.offsets
         ):
-            solution.offsets = dict(result.offsets)
+            solution.offsets = found.offsets
         if solution.stop in (StopReason.FINISHED, StopReason.PROVED):  # an earlier cut remains
-            solution.stop = result.stop_reason
-        solution.build_s += result.build_s
-        if not solution.levels or result.status is not Status.OPTIMAL:  # proofs need no excuses
-            solution.notes += [note for note in result.notes if note not in solution.notes]
-
-    # ---------------------------------------------------------------- weighted sums
+            solution.stop = found.stop
+        solution.build_s += found.build_s
+        if not solution.levels or not found.levels[0].proved:  # proofs need no excuses
+            solution.notes += [note for note in found.notes if note not in solution.notes]
 
     def _mix(self) -> None:
         """Optimise a weighted sum."""
@@ -221,8 +204,6 @@ class _AtPeriods:
             proved = self._over_groups(WEIGHTED_SUM)
         terms = (factor * (self._value(name) or 0) for name, factor in mixture.items())
         self._solution.levels.append(Level(WEIGHTED_SUM, sum(terms, Fraction(0)), proved))
-
-    # ---------------------------------------------------------------- groups of jobs
 
     def _over_groups(self, name: str, share: float = 1.0) -> bool:
         """Optimise an objective with what is held; return whether that is proved."""
@@ -286,8 +267,6 @@ class _AtPeriods:
         names = (level.name for level in self._solution.levels)
         # A cushion is no cost.
         return {name: costs.units(name, start) for name in names if name in costs.steps}
-
-    # ---------------------------------------------------------------- cushions
 
     def _widen(self, groups: Sequence[Costs], parts: list[Offsets]) -> bool:
         """Maximise the minimum cushion of all groups; return whether that is proved.

@@ -46,7 +46,22 @@ Callback = Callable[[FrontEvent], bool | None]
 
 
 def find_front(arguments: Arguments, names: tuple[str, ...], callback: Callback | None) -> Front:
-    """Return the front of two objectives, the names of which were checked."""
+    """Find the non-dominated schedules for two objectives.
+
+    Parameters
+    ----------
+    arguments
+        Of the run; its goal does not count.
+    names
+        The objectives, as `check_front` returns them.
+    callback
+        Called after every part; returns True to stop.
+
+    Returns
+    -------
+    Front
+        Points with values as `verify` computes them.
+    """
     instance, budget = arguments.instance, arguments.budget
     cushion_slots = arguments.cushion_slots
     rows: Sequence[Row]
@@ -120,9 +135,6 @@ def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...
             "as one of the two"
         )
     return names
-
-
-# ------------------------------------------------------------------ at given periods
 
 
 def _front(

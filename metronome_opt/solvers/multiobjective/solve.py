@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import CONTENTION
-from metronome_opt.problem.result import Level, Result
-from metronome_opt.problem.schedule import OBJECTIVES, Status
+from metronome_opt.problem.result import Level, Result, StopReason
+from metronome_opt.problem.schedule import OBJECTIVES
 from metronome_opt.solvers.arguments import Arguments, Goal, make_schedule
-from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.contention import Solution, solve_contention
 from metronome_opt.solvers.presolve.extend import extend_bursts
 from metronome_opt.verify import evaluate
-
-if TYPE_CHECKING:
-    from metronome_opt.solvers.multiobjective.offsets import Solution
 
 
 def solve_goal(arguments: Arguments) -> Result:
@@ -36,9 +32,7 @@ def solve_goal(arguments: Arguments) -> Result:
     stretchable = any(job.max_stretch for job in instance.jobs)
     stretching = ("stretch" in goal.objectives and stretchable) or instance.needs_stretch
     if not stretching and not arguments.cushion_slots and goal == Goal((CONTENTION,)):
-        result = solve_contention(arguments)
-        level = Level("contention", result.value, result.status is Status.OPTIMAL)
-        return replace(result, levels=(level,))
+        return _result(arguments, solve_contention(arguments))
     if arguments.warm_start is not None:
         raise InputError("warm_start: is for contention alone without a cushion")
     # Not needed for contention alone.
@@ -62,6 +56,7 @@ def _result(arguments: Arguments, solution: Solution) -> Result:
     instance, cushion_slots = arguments.instance, arguments.cushion_slots
     evaluation = evaluate(instance, solution.offsets, solution.stretch, cushion_slots=cushion_slots)
     values = evaluation.objectives
+    interrupted = arguments.budget.stop is StopReason.INTERRUPTED  # perhaps a moment ago
     # A schedule states the six objectives, that of the bound first; the levels have the others.
     optimised = solution.levels[0].name if solution.levels else arguments.goal.objectives[0]
     bound = solution.bound if optimised in OBJECTIVES else None
@@ -79,7 +74,7 @@ def _result(arguments: Arguments, solution: Solution) -> Result:
     return Result(
         instance=instance,
         schedule=schedule,
-        stop_reason=solution.stop,
+        stop_reason=StopReason.INTERRUPTED if interrupted else solution.stop,
         evaluation=evaluation,
         build_s=solution.build_s,
         solve_s=max(0.0, schedule.runtime_s - solution.build_s),

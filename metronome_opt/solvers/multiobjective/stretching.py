@@ -21,6 +21,7 @@ from metronome_opt.problem.result import Level, ProgressEvent, StopReason
 from metronome_opt.solvers import greedy
 from metronome_opt.solvers.arguments import Arguments, Goal, interrupt_stops
 from metronome_opt.solvers.budget import Budget
+from metronome_opt.solvers.contention import Solution
 from metronome_opt.solvers.multiobjective.costs import Costs
 from metronome_opt.solvers.multiobjective.front import (
     Candidate,
@@ -30,7 +31,7 @@ from metronome_opt.solvers.multiobjective.front import (
     minkowski,
     nondominated,
 )
-from metronome_opt.solvers.multiobjective.offsets import Solution, solve_offsets
+from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.presolve.blocks import components
 from metronome_opt.solvers.presolve.extend import extend_bursts, stretched
 from metronome_opt.solvers.run import SolverRun
@@ -259,9 +260,6 @@ def _sign(name: str) -> int:
 def _to_minimise(name: str, value: Fraction | None) -> Fraction:
     """Return an objective as a number to minimise; None is a cushion without limit."""
     return -_NO_LIMIT if value is None else value * _sign(name)
-
-
-# ------------------------------------------------------------------ periods
 
 
 def list_choices(part: Instance) -> tuple[list[dict[str, int]], bool]:

@@ -2,26 +2,84 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metronome_opt.problem.instance import Instance, Job, Link, Phase
+from metronome_opt.problem.instance import Instance
+from metronome_opt.solvers.kernels.compiled_instance import (
+    CompiledInstance,
+    DemandState,
+    Ints,
+    compile_instance,
+)
+from metronome_opt.solvers.kernels.jobs import state_of
 from metronome_opt.solvers.kernels.local_search import (
     BEST,
     VALUE,
     WAITING,
+    Neighbours,
     Walk,
     anneal,
     gumbel_noise,
+    neighbours_of,
     no_kicks,
     spreads,
     start_walk,
     take_steps,
 )
-from tests.solvers.kernels.schedules import Scheduled, scheduled, schedules
+from metronome_opt.verify import evaluate
+from tests.builders import job, network
+from tests.strategies import assigned, instances
 from tests.tiers import examples
+
+
+class Scheduled(NamedTuple):
+    """An instance, compiled with a common scale, with offsets and their state."""
+
+    instance: Instance
+    compiled: CompiledInstance
+    around: Neighbours
+    offsets: Ints
+    state: DemandState
+
+    @property
+    def periods(self) -> Ints:
+        return np.array([job.period for job in self.instance.jobs])
+
+    def scaled(self) -> int:
+        """Return the contention of the offsets as the judge has it, in the kernels' scale."""
+        names = [job.name for job in self.instance.jobs]
+        offsets = dict(zip(names, map(int, self.offsets), strict=True))
+        value = evaluate(self.instance, offsets).contention
+        in_units = value / self.compiled.unit * int(self.compiled.tables.jobs["scale"][0])
+        assert in_units.denominator == 1
+        return int(in_units)
+
+    def check(self, before: Ints) -> None:
+        """Assert that the demand is that of the offsets, and that fixed jobs did not move."""
+        assert (self.state.demand == state_of(self.compiled, self.offsets).demand).all()
+        moved = set(np.flatnonzero(self.offsets != before))
+        assert moved <= set(self.around.free)
+
+
+def scheduled(instance: Instance, offsets: Ints) -> Scheduled:
+    compiled = compile_instance(instance, common_scale=True)
+    state = state_of(compiled, offsets)
+    return Scheduled(instance, compiled, neighbours_of(compiled), offsets.copy(), state)
+
+
+@st.composite
+def schedules(draw: st.DrawFn, max_jobs: int = 6) -> Scheduled:
+    """Draw schedules with some job to move; some jobs are fixed, some weigh nothing."""
+    some = instances(max_jobs=max_jobs, max_links=3, weights=(0, 1, 2, 4))
+    instance, offsets = draw(assigned(some))
+    case = scheduled(instance, np.array(list(offsets.values()), dtype=np.int64))
+    assume(len(case.around.free))
+    return case
 
 
 def draw_on(
@@ -54,11 +112,7 @@ def test_demand_and_offsets_stay_consistent(
 
 def two_jobs() -> Scheduled:
     """Make a job that is fixed and one that meets it in 0 to 2 of 6 slots."""
-    burst = Phase(start=0, length=2, rate=60)
-    fixed = Job(name="a", period=6, phases=(burst,), links={"l": 1}, fixed_offset=0)
-    free = Job(name="b", period=6, phases=(burst,), links={"l": 1})
-    links = (Link(name="l", capacity=100),)
-    instance = Instance(name="two", slot_ms=1, links=links, jobs=(fixed, free))
+    instance = network(job("a", 6, (0, 2, 60), fixed_offset=0), job("b", 6, (0, 2, 60)))
     return scheduled(instance, np.zeros(2, dtype=np.int64))
 
 
@@ -119,8 +173,8 @@ def test_walk_settles_first(case: Scheduled) -> None:
     while walk.counters[WAITING]:
         walk_on(case, walk, generator, 1)
     value = case.scaled()
-    for job in case.around.free:  # no job alone can do better
-        for offset in range(case.instance.jobs[job].period):
+    for free in case.around.free:  # no job alone can do better
+        for offset in range(case.instance.jobs[free].period):
             moved = case.offsets.copy()
-            moved[job] = offset
+            moved[free] = offset
             assert scheduled(case.instance, moved).scaled() >= value

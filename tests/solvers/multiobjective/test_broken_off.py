@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from metronome_opt import pareto, solve
-from metronome_opt.problem.result import ProgressEvent, Result, StopReason
+from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers.arguments import Arguments
 from metronome_opt.solvers.budget import Budget
-from metronome_opt.solvers.contention import solve_contention
+from metronome_opt.solvers.contention import Solution, solve_contention
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, HARMLESS, job, network
@@ -68,9 +68,9 @@ def test_callback_is_notified_of_every_level() -> None:
 
 
 def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    reached: list[Result] = []
+    reached: list[Solution] = []
 
-    def hurried(arguments: Arguments) -> Result:
+    def hurried(arguments: Arguments) -> Solution:
         budget = arguments.budget if reached else Budget(0)
         reached.append(solve_contention(replace(arguments, budget=budget)))
         return reached[-1]
@@ -78,7 +78,7 @@ def test_later_proof_keeps_time_limit_status(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("metronome_opt.solvers.multiobjective.offsets.solve_contention", hurried)
     crowd = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
     result = solve(crowd, objective=["contention", "latency"], threads=1)
-    assert [each.stop_reason for each in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
+    assert [found.stop for found in reached] == [StopReason.TIME_LIMIT, StopReason.PROVED]
     assert not any(level.proved for level in result.levels)
     assert result.stop_reason is StopReason.TIME_LIMIT
 
