@@ -47,16 +47,6 @@ class Watched:
                 self.moved.append(self.monitor.apply(self.state, review, self.decisions[-1]))
 
 
-def test_jobs_that_obey_keep_their_slots() -> None:
-    state = apart()
-    before = dict(state.reservations)
-    watched = Watched(state, reading({"a": OBEYS, "b": OBEYS}))
-    watched.run(65)
-    assert state.reservations == before
-    assert set(watched.moved) == {0}
-    assert watched.decisions[-1].reason == "measurements are as reserved"
-
-
 def test_what_differs_has_to_be_seen_twice() -> None:
     state = apart()
     watched = Watched(state, reading({"a": OBEYS, "b": SENDS_LESS}))

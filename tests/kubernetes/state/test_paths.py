@@ -122,14 +122,6 @@ def test_a_reservation_without_chosen_paths_names_none() -> None:
         ClusterSpec.model_validate({**fields, "routing": "spray"})
 
 
-def test_paths_of_a_state_may_be_chosen_anew() -> None:
-    state = spines()
-    state.reserve(across("a", 1, 0))
-    made = scenario_of(state)
-    assert (made.jobs[0].paths, made.cluster.routing) == (None, "chosen")
-    assert made.cluster.spines == 2
-
-
 def capacities() -> list[dict[str, Any]]:
     """Return the capacities that are written for the cluster."""
     state = spines()

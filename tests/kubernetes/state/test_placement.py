@@ -67,12 +67,6 @@ def test_six_jobs_get_a_node_each_and_the_last_one_three() -> None:
     assert sum(slowdowns) / 6 == pytest.approx((5 + 660 / 540) / 6)
 
 
-def test_ring_leaves_a_node_once() -> None:
-    decision = placed(state_of(cluster([2])), gang(4, allreduce="ring"))
-    assert decision.expected_ms == 60
-    assert decision.reservation.gated
-
-
 def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:
     state = state_of(cluster([2], interface=20, gpus=1))
     assert placed(state, gang(2)).reservation.gang.period == 20
