@@ -150,7 +150,7 @@ def test_links_to_spines_without_a_rack_are_refused() -> None:
         capacity["metadata"]["labels"] = {}
         objects.add([("written", capacity)])
     with pytest.raises(
-        InputError, match="node 'n0': its links of scope Uplink are not the uplinks"
+        InputError, match="node 'n0': its links of scope Uplink are not those of its zone"
     ):
         make_cluster(objects, ImportOptions(gpus=1))
 
