@@ -302,10 +302,10 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
 def export_state(state: ClusterState, folder: Path) -> None:
     """Write all claims in force to a folder, as manifests; without claims it stays as it is."""
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+    from metronome_opt.kubernetes.state.views import exported
 
     if not state.reservations:
         options.note(f"no claims are in force; {folder} stays as it is")
         return
-    export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
+    export_claims(*exported(state), folder)
     options.wrote(folder)

@@ -21,7 +21,7 @@ from metronome_opt.kubernetes.state.placement import PlacementDecision, place_jo
 from metronome_opt.kubernetes.state.records import Gang, Reservation, read_request
 from metronome_opt.kubernetes.state.scenario import apply_schedule, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+from metronome_opt.kubernetes.state.views import exported
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Node, Rack, Resources
@@ -98,7 +98,7 @@ def test_paths_stand_in_reservations_and_annotations() -> None:
     state.reserve(reservation)
     slots = slots_of(state, reservation)
     assert [pod_annotations(slots, f"a-{task}", task)[PATH] for task in (0, 1)] == ["1", "0"]
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    manifests = build_manifests(*exported(state))
     objects = [each for some in manifests.values() for each in some]
     claims = [each["spec"]["allocation"] for each in objects if each["kind"] == CLAIM]
     assert [each["path"] for each in claims] == [[1], [0]]
@@ -126,7 +126,7 @@ def capacities() -> list[dict[str, Any]]:
     """Return the capacities that are written for the cluster."""
     state = spines()
     state.reserve(across("a", 1, 0))
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    manifests = build_manifests(*exported(state))
     return [item for some in manifests.values() for item in some if item["kind"] == CAPACITY]
 
 
