@@ -102,7 +102,7 @@ def test_a_failed_link_has_room_for_nobody() -> None:
 )
 def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: str) -> None:
     shifted = [
-        each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
+        held.model_copy(update={"offset": 3}) if held in (A, B) else held for held in revised
     ]
     check_refused(usual(), lambda state: state.revise(shifted), message)
 

@@ -66,5 +66,5 @@ def test_class_is_stated_where_gates_and_nccl_read_it() -> None:
     assert '"traffic_class": 3' in values["slots"]
     assert (values["nccl-ib-tc"], values["nccl-ib-sl"]) == ("96", "3")  # CS3, 24, times 4
     manifests = build_manifests(*exported(state))
-    claims = [each for some in manifests.values() for each in some if each["kind"] == CLAIM]
-    assert [each["spec"]["allocation"]["trafficClass"] for each in claims] == [3, 3]
+    claims = [item for some in manifests.values() for item in some if item["kind"] == CLAIM]
+    assert [claim["spec"]["allocation"]["trafficClass"] for claim in claims] == [3, 3]

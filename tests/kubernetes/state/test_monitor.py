@@ -72,7 +72,7 @@ def test_jobs_that_come_are_decided_about_without_measurements() -> None:
     state.reserve(short("c", 10))  # amid a
     watched.run(5)
     assert watched.moved[-1]
-    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
+    starts = sorted(held.offset for held in state.reservations.values() if held.gated)
     assert len(starts) == 3
     following = [*starts[1:], starts[0] + 200]
     assert all(after - start >= 60 for start, after in zip(starts, following, strict=True))
@@ -88,7 +88,7 @@ def test_jobs_of_any_periods_are_decided_about() -> None:
     assert watched.moved == [0]  # they fit, and stay
     state.reserve(reservation("d", 0, length=200, period=977, stretch=31))
     watched.run(5)
-    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
+    starts = sorted(held.offset for held in state.reservations.values() if held.gated)
     assert len(starts) == 4
 
 

@@ -99,14 +99,14 @@ def test_paths_stand_in_reservations_and_annotations() -> None:
     slots = slots_of(state, reservation)
     assert [pod_annotations(slots, f"a-{task}", task)[PATH] for task in (0, 1)] == ["1", "0"]
     manifests = build_manifests(*exported(state))
-    objects = [each for some in manifests.values() for each in some]
-    claims = [each["spec"]["allocation"] for each in objects if each["kind"] == CLAIM]
-    assert [each["path"] for each in claims] == [[1], [0]]
+    objects = [item for some in manifests.values() for item in some]
+    claims = [item["spec"]["allocation"] for item in objects if item["kind"] == CLAIM]
+    assert [claim["path"] for claim in claims] == [[1], [0]]
     scopes = {
         link["name"]: link["scope"]
-        for each in objects
-        if each["kind"] == CAPACITY
-        for link in each["spec"]["links"]
+        for item in objects
+        if item["kind"] == CAPACITY
+        for link in item["spec"]["links"]
     }
     assert scopes["r1-b"] == "Uplink"
     assert scopes["r0-a-down"] == "Downlink"
@@ -218,8 +218,8 @@ def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path
     path = tmp_path / "job.json"
     path.write_text(json.dumps(job))
     asked = read_request(path, cluster)
-    assert [each.rate for each in asked.phases] == [1000]
+    assert [phase.rate for phase in asked.phases] == [1000]
     place = place_job(ClusterState(cluster), asked)
     assert isinstance(place, PlacementDecision)
     assert place.expected_ms == pytest.approx(400)
-    assert [each.rate for each in place.reservation.gang.phases] == [1000]
+    assert [phase.rate for phase in place.reservation.gang.phases] == [1000]

@@ -30,8 +30,8 @@ def test_a_state_and_its_scenario_have_one_instance() -> None:
     assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
     problem = build_scenario(scenario_of(state))
     assert problem.instance == instance_of(state)
-    assert [each.links for each in problem.deployment.tasks] == [
-        each.links for each in exported(state)[2].tasks
+    assert [task.links for task in problem.deployment.tasks] == [
+        task.links for task in exported(state)[2].tasks
     ]
 
 
