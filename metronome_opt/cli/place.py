@@ -212,7 +212,7 @@ def _place(
 ) -> bool:
     """Place a job, perhaps instead of another one, and print it; return whether it was placed."""
     from metronome_opt.kubernetes.state.placement import place_job
-    from metronome_opt.kubernetes.state.records import Change, Reservation
+    from metronome_opt.kubernetes.state.records import Change
     from metronome_opt.kubernetes.state.waiting import WaitDecision
     from metronome_opt.output.state import placement_document, placement_lines
 
@@ -226,13 +226,9 @@ def _place(
         typer.echo(f"{gang.name} waits: {decision.reason}", err=True)
         return False
     if not dry_run:
-        changes: dict[str, Reservation | None] = {gang.name: decision.reservation}
-        if remove == gang.name:
-            _remove(state, remove)
-        elif remove is not None:
-            changes = {remove: None, **changes}
-        state.apply(Change(changes))
-        if None in changes.values():
+        removed = {} if remove is None else {remove: None}
+        state.apply(Change({**removed, gang.name: decision.reservation}))
+        if remove is not None:
             typer.echo(f"removed {remove}", err=True)
     if as_json:
         options.print_json(placement_document(remaining, decision, reserved=not dry_run))
@@ -286,12 +282,8 @@ def _revise(state: ClusterState, path: Path | None, remove: str | None) -> None:
             is_new = apply_schedule(state, schedule)
         typer.echo(f"{path}: {'taken over' if is_new else 'in force already'}", err=True)
     if remove is not None:
-        _remove(state, remove)
-
-
-def _remove(state: ClusterState, job: str) -> None:
-    state.unreserve(job)
-    typer.echo(f"removed {job}", err=True)
+        state.unreserve(remove)
+        typer.echo(f"removed {remove}", err=True)
 
 
 def _write_scenario(state: ClusterState, output: Path) -> None:
@@ -310,10 +302,10 @@ def _write_scenario(state: ClusterState, output: Path) -> None:
 def export_state(state: ClusterState, folder: Path) -> None:
     """Write all claims in force to a folder, as manifests; without claims it stays as it is."""
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+    from metronome_opt.kubernetes.state.views import exported
 
     if not state.reservations:
         options.note(f"no claims are in force; {folder} stays as it is")
         return
-    export_claims(instance_of(state), schedule_of(state), deployment_of(state), folder)
+    export_claims(*exported(state), folder)
     options.wrote(folder)

@@ -85,7 +85,22 @@ def _links_table(state: ClusterState) -> Table:
 def placement_document(
     state: ClusterState, decision: PlacementDecision, *, reserved: bool
 ) -> dict[str, Any]:
-    """Return where a job is placed in a state without it, as JSON."""
+    """Return where a job is placed, as JSON.
+
+    Parameters
+    ----------
+    state
+        The state before, without the job.
+    decision
+        Its placement.
+    reserved
+        Whether its nodes are reserved.
+
+    Returns
+    -------
+    dict
+        Times in ms, and the jobs that become slower.
+    """
     held, slot_ms = decision.reservation, state.cluster.slot_ms
     return {
         "job": held.job,
@@ -114,7 +129,18 @@ def placement_document(
 def placement_lines(
     state: ClusterState, decision: PlacementDecision, *, reserved: bool
 ) -> list[str]:
-    """Return where a job is placed in a state without it, in lines."""
+    """Return where a job is placed, in lines.
+
+    Parameters
+    ----------
+    state, decision, reserved
+        As of `placement_document`.
+
+    Returns
+    -------
+    list
+        The job first, then those that become slower.
+    """
     held, slot_ms = decision.reservation, state.cluster.slot_ms
     placed, why = "placed" if reserved else "would be placed", decision.why_slower
     racks = pluralise(decision.placement.racks, "rack")

@@ -70,7 +70,10 @@ class Folder:
         assert main(["place", str(self.state), "--cluster", scenario, *arguments]) == 0
 
     def place(self, *arguments: str | dict[str, Any]) -> int:
-        given = [self.file(each) if isinstance(each, dict) else each for each in arguments]
+        given = [
+            self.file(argument) if isinstance(argument, dict) else argument
+            for argument in arguments
+        ]
         return main(["place", str(self.state), *given])
 
     def offsets(self) -> dict[str, int]:

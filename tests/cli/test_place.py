@@ -115,6 +115,9 @@ def test_jobs_get_places_and_offsets(folder: Folder, capsys: Captured) -> None:
         "slots: offset 750 ms of a period of 1500 ms",
     ]
     assert folder.offsets() == {"b": 0, "c": 150}
+    before = read_cluster_state(folder.state).sequence
+    assert folder.place("--remove", "c", job("c", each=REST, weight=2)) == 0
+    assert read_cluster_state(folder.state).sequence == before + 1  # all of it, or nothing
 
 
 def test_a_dry_run_changes_nothing(folder: Folder, capsys: Captured) -> None:
@@ -206,13 +209,9 @@ def test_a_wrong_job_changes_nothing(
     folder.file(document)
     assert said in error_of(capsys, "place state job.yaml")
     assert folder.content() == before
-
-
-def test_a_wrong_job_leaves_no_new_state_behind(two: Path, capsys: Captured) -> None:
-    Folder(two).file(job("a", colour="red"))
-    line = "place state job.yaml --cluster paper-24"
-    assert "colour: unknown field" in error_of(capsys, line)
-    assert not (two / "state").exists()
+    if "runs already" not in said:  # nor does it leave a new state behind
+        error_of(capsys, "place other job.yaml --cluster pair.yaml")
+        assert not (folder.path / "other").exists()
 
 
 @pytest.mark.slow

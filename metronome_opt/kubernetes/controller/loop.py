@@ -136,7 +136,15 @@ class _Rephasing:
 
 
 def watch(client: Client, namespace: str, changed: threading.Event, stop: threading.Event) -> None:
-    """Set `changed` whenever pods change, from a thread of its own."""
+    """Watch pods from a thread of its own.
+
+    Parameters
+    ----------
+    client, namespace
+        The client, and the namespace of the pods.
+    changed, stop
+        Set whenever pods change, and to end the watch.
+    """
 
     def follow() -> None:
         while not stop.is_set():

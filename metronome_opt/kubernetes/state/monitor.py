@@ -37,11 +37,10 @@ _PERSIST = 2  # checks in a row in which a measurement has to differ before it c
 
 @dataclass(frozen=True)
 class SlotReview:
-    """Reservations of jobs on links, and the jobs and links that a decision is due for."""
+    """A copy of a state, its reservations on links, and the jobs and links to decide about."""
 
+    state: ClusterState
     reservations: Mapping[str, Reservation]
-    instance: Instance
-    hyperperiod: int
     concerned: frozenset[str]
     notified_s: Mapping[str, float]
     at_s: float
@@ -154,22 +153,15 @@ class Monitor:
         concerned, self._concerned = frozenset(self._concerned), set()
         if measured:
             self._due_s = now + self._check_s
+        state, notified_s = state.copy(), dict(self._notified_s)
         reservations = {job: new for job, new in state.reservations.items() if state.flows[job]}
         if not reservations:
             return None
-        return SlotReview(
-            reservations,
-            instance_of(state, reservations),
-            state.cluster.hyperperiod,
-            concerned,
-            dict(self._notified_s),
-            now,
-            measured,
-        )
+        return SlotReview(state, reservations, concerned, notified_s, now, measured)
 
     def decide(self, review: SlotReview) -> SlotDecision:
         """Decide about a review; without measurements if they cannot be read."""
-        reservations, slot_ms = review.reservations, review.instance.slot_ms
+        reservations, slot_ms = review.reservations, review.state.cluster.slot_ms
         seen: Mapping[str, Observation | str] = {}
         fault = None
         if self._read is not None and review.measured:
@@ -196,7 +188,8 @@ class Monitor:
 
     def _decide(self, review: SlotReview, observations: Mapping[str, Observation]) -> SlotDecision:
         """Correct reservations by observations, and choose slots for the jobs concerned."""
-        reservations, slot_ms = review.reservations, review.instance.slot_ms
+        reservations, cluster = review.reservations, review.state.cluster
+        slot_ms, before = cluster.slot_ms, instance_of(review.state, reservations)
         self._jitters |= {
             job: seen.jitter for job, seen in observations.items() if seen.jitter is not None
         }
@@ -205,13 +198,13 @@ class Monitor:
         }
         for job, lines in differences.items():
             self._differs[job] = self._differs[job] + 1 if lines else 0
-        resting = self._resting(review)
+        resting = self._resting(before, review.at_s)
         measured, why = dict(reservations), []
         for job, seen in observations.items():
             if self._differs[job] < self._persist or job in resting:
                 continue
             why += differences[job]
-            new = correct_reservation(reservations[job], seen, slot_ms, review.hyperperiod)
+            new = correct_reservation(reservations[job], seen, slot_ms, cluster.hyperperiod)
             if new is None:
                 why.append(f"{job} is not corrected: its iteration is longer than the hyperperiod")
             else:
@@ -219,12 +212,13 @@ class Monitor:
         concerned = review.concerned.union(
             job for job in reservations if measured[job] != reservations[job]
         )
+        varying = {job: _with_jitter(new, self._jitters.get(job)) for job, new in measured.items()}
         slots = choose_slots(
-            review.instance,
+            before,
             plan_of(reservations),
-            _instance(review.instance, measured, self._jitters),
+            instance_of(review.state, varying),
             plan_of(measured),
-            review.hyperperiod,
+            cluster.hyperperiod,
             concerned,
         )
         after = {job: with_slots(measured[job], slots.plan) for job in slots.plan.offsets}
@@ -234,10 +228,10 @@ class Monitor:
         reason = "; ".join(filter(None, (*why, slots.why)))
         return SlotDecision(changed, reason or _nothing(differences))
 
-    def _resting(self, review: SlotReview) -> set[str]:
+    def _resting(self, instance: Instance, now_s: float) -> set[str]:
         """Return the jobs that share links with one whose slots changed a short time ago."""
-        since_s, resting = review.at_s - _PAUSE_S, set()
-        for part in components(review.instance):
+        since_s, resting = now_s - _PAUSE_S, set()
+        for part in components(instance):
             names = {job.name for job in part.jobs}
             if any(self._moved_s.get(name, since_s) > since_s for name in names):
                 resting |= names
@@ -280,16 +274,11 @@ def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Obse
     return seen if in_slots else seen.no_longer(reservation, slot_ms)
 
 
-def _instance(
-    before: Instance, reservations: Mapping[str, Reservation], jitters: Mapping[str, float]
-) -> Instance:
-    """Return the jobs as reserved, with jitter as measured, on their links."""
-    jobs = []
-    for old in before.jobs:
-        held = reservations[old.name]
-        job = held.gang.job(old.links, stretch=held.stretch)
-        jobs.append(job.model_copy(update={"jitter": jitters.get(old.name, job.jitter)}))
-    return before.replace(jobs=tuple(jobs))
+def _with_jitter(held: Reservation, jitter: float | None) -> Reservation:
+    """Return a reservation with jitter as measured, if it is known."""
+    if jitter is None:
+        return held
+    return held.model_copy(update={"gang": held.gang.model_copy(update={"jitter": jitter})})
 
 
 def _slots(held: Reservation) -> tuple[object, ...] | None:

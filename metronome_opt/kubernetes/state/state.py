@@ -229,13 +229,11 @@ class ClusterState(FreeResources):
             old = self.reservation(job) if new is None else self.reservations.get(job)
             if new is not None:
                 self._check_reservation(new)
-                if old is not None and new.gang.each != old.gang.each:
-                    raise InputError(f"{job}: runs already, and its tasks keep what they have")
             if old is not None:
                 self.release(old.nodes, old.gang.each)
             if new is None:
                 del self.reservations[job], self.flows[job]
-            elif old is not None and new.nodes == old.nodes:
+            elif old and (new.nodes, new.gang.each) == (old.nodes, old.gang.each):
                 self.add(new)
             else:
                 placed.append(new)

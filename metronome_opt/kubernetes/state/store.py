@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -39,7 +39,7 @@ def read_cluster_state(path: str | Path) -> ClusterState:
         return _read(Path(path), database)
 
 
-class Store:
+class Store(ExitStack):
     """A file that holds the state of a cluster, written by one process at a time.
 
     A change is on the disk before it is applied. So whenever the process is killed, the state that
@@ -62,18 +62,17 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
+        super().__init__()
         self._path = Path(path)
-        self._database = _connect(self._path)
+        self._database = self.enter_context(closing(_connect(self._path)))
         try:
             # To close a descriptor gives back what SQLite has locked in this process: nothing
             # between two transactions.
-            self._lock = self._path.open("r+b")
-        except OSError as error:
-            self._database.close()
-            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
-        try:
-            lock_file(self._lock, self._path)
+            lock_file(self.enter_context(self._path.open("r+b")), self._path)
             self.state = _read(self._path, self._database)
+        except OSError as error:
+            self.close()
+            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
         except BaseException:
             self.close()
             raise
@@ -156,17 +155,6 @@ class Store:
     def _note(self, change: Change) -> None:
         with self._transaction() as database:
             _write(database, change)
-
-    def close(self) -> None:
-        """Release the file."""
-        self._database.close()
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -74,37 +74,33 @@ def with_slots(held: Reservation, plan: Plan) -> Reservation:
     return held.model_copy(update={"gang": gang, **slots})
 
 
-def schedule_of(state: ClusterState) -> Schedule:
-    """Return reservations as a schedule of `instance_of`, with its objectives."""
-    jobs = state.reservations.items()
+def exported(state: ClusterState) -> tuple[Instance, Schedule, Deployment]:
+    """Return reservations as an instance, a schedule with its objectives, and where tasks run."""
+    instance, jobs = instance_of(state), state.reservations.items()
     offsets = {job: held.offset for job, held in jobs}
     stretch = {job: held.stretch for job, held in jobs}
     gated = {job: held.gated for job, held in jobs}
     classes = {job: held.traffic_class for job, held in jobs}
-    return Schedule(
-        instance=state.cluster.name,
+    schedule = Schedule(
+        instance=instance.name,
         offsets=offsets,
         stretch=stretch,
         status=Status.FEASIBLE,
-        objectives=evaluate(instance_of(state), offsets, stretch).objectives,
+        objectives=evaluate(instance, offsets, stretch).objectives,
         lower_bound=None,
         solver="place",
         seed=None,
         runtime_s=0.0,
         gated=None if all(gated.values()) else gated,
-        classes=classes if state.cluster.traffic_classes > 1 else None,
+        classes=classes if instance.traffic_classes > 1 else None,
         paths={job: held.paths for job, held in jobs if held.paths} or None,
     )
-
-
-def deployment_of(state: ClusterState) -> Deployment:
-    """Return the cluster, and the nodes and links of all tasks."""
-    tasks = [
+    tasks = tuple(
         Task(job, index, node, links)
-        for job, held in state.reservations.items()
+        for job, held in jobs
         for index, (node, links) in enumerate(
             zip(held.nodes, state.placement(held).routes, strict=True)
         )
-    ]
-    costs = {job: held.gang.max_network_cost for job, held in state.reservations.items()}
-    return Deployment(state.cluster, tuple(tasks), max_network_cost=costs)
+    )
+    costs = {job: held.gang.max_network_cost for job, held in jobs}
+    return instance, schedule, Deployment(state.cluster, tasks, max_network_cost=costs)

@@ -67,7 +67,7 @@ def test_nccl_is_told_the_traffic_class() -> None:
     made = injected(job(annotations=TRAFFIC | {f"{GROUP}/traffic-class": "3"}))
     assert injected(copy.deepcopy(made)) == made
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    values = {each["name"]: each["value"] for each in container["env"]}
+    values = {variable["name"]: variable["value"] for variable in container["env"]}
     assert (values["NCCL_IB_TC"], values["NCCL_IB_SL"]) == (str(24 << 2), "3")
 
 
@@ -76,7 +76,7 @@ def test_nccl_reads_the_class_that_a_pod_gets_with_its_slots() -> None:
     (container,) = made["spec"]["template"]["spec"]["containers"]
     container["env"] = [{"name": "NCCL_IB_SL", "value": "5"}]  # the user's own stays
     (container,) = injected(made)["spec"]["template"]["spec"]["containers"]
-    stated = {each["name"]: each for each in container["env"]}
+    stated = {variable["name"]: variable for variable in container["env"]}
     assert stated["NCCL_IB_SL"] == {"name": "NCCL_IB_SL", "value": "5"}
     field = stated["NCCL_IB_TC"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert field == f"metadata.annotations['{GROUP}/nccl-ib-tc']"

@@ -74,7 +74,7 @@ def story(seed: int) -> Story:
         "slot_ms": SLOT_MS,
         "cluster": {
             "topology": "listed",
-            **{key: [each.model_dump() for each in value] for key, value in cluster.items()},
+            **{key: [item.model_dump() for item in value] for key, value in cluster.items()},
         },
         "jobs": jobs,
     }
@@ -113,11 +113,11 @@ def simulated(day: Story) -> Iterator[Places]:
         else:
             state.remove(job.index)
         queue.sort(key=lambda job: (-job.spec.priority, job.index))
-        for each, placement in policy.choose_starts(tuple(queue), state):
-            state.add(RunningJob(each, placement))
-            state.began[each.index] = state.now
-            queue.remove(each)
-        yield {each.job.name: each.placement.nodes for each in state.running.values()}
+        for started, placement in policy.choose_starts(tuple(queue), state):
+            state.add(RunningJob(started, placement))
+            state.began[started.index] = state.now
+            queue.remove(started)
+        yield {running.job.name: running.placement.nodes for running in state.running.values()}
 
 
 def controlled(day: Story) -> Iterator[Places]:
@@ -134,7 +134,7 @@ def controlled(day: Story) -> Iterator[Places]:
         else:
             cluster.remove(name)
         controller.reconcile(cluster.pods(), cluster.nodes())
-        yield {job.removeprefix("default/"): each.nodes for job, each in state.reservations.items()}
+        yield {job.removeprefix("default/"): held.nodes for job, held in state.reservations.items()}
 
 
 def stated(day: Story, name: str) -> dict[str, str]:

@@ -93,7 +93,7 @@ def test_a_failed_link_has_room_for_nobody() -> None:
             "a: node n1: GPUs: 1 free, 2 needed",
         ),
         ([B.model_copy(update={"stretch": -50}), A], "b: stretch: must be "),
-        ([running("b", "n0 n2", gpus=2), A], "b: runs already, and its tasks keep what they have"),
+        ([running("b", "n0 n2", gpus=2), A], "b: node n0: GPUs: 1 free, 2 needed"),
         (
             [A.model_copy(update={"gang": gang(3, name="a", each=Resources(gpus=1))})],
             "a: 2 nodes for 3 tasks",
@@ -102,7 +102,7 @@ def test_a_failed_link_has_room_for_nobody() -> None:
 )
 def test_one_wrong_revision_holds_back_all(revised: list[Reservation], message: str) -> None:
     shifted = [
-        each.model_copy(update={"offset": 3}) if each in (A, B) else each for each in revised
+        held.model_copy(update={"offset": 3}) if held in (A, B) else held for held in revised
     ]
     check_refused(usual(), lambda state: state.revise(shifted), message)
 

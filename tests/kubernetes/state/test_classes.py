@@ -11,7 +11,7 @@ from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
 from metronome_opt.kubernetes.state.placement import in_class
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+from metronome_opt.kubernetes.state.views import exported
 from tests.kubernetes.state.states import reservation, spec
 
 
@@ -65,6 +65,6 @@ def test_class_is_stated_where_gates_and_nccl_read_it() -> None:
     values = {key.rpartition("/")[2]: value for key, value in annotations.items()}
     assert '"traffic_class": 3' in values["slots"]
     assert (values["nccl-ib-tc"], values["nccl-ib-sl"]) == ("96", "3")  # CS3, 24, times 4
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
-    claims = [each for some in manifests.values() for each in some if each["kind"] == CLAIM]
-    assert [each["spec"]["allocation"]["trafficClass"] for each in claims] == [3, 3]
+    manifests = build_manifests(*exported(state))
+    claims = [item for some in manifests.values() for item in some if item["kind"] == CLAIM]
+    assert [claim["spec"]["allocation"]["trafficClass"] for claim in claims] == [3, 3]

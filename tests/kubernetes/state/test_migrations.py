@@ -54,12 +54,12 @@ def crowded(*reservations: Reservation, gpus: tuple[int, ...] = (2, 2, 1, 1)) ->
 )
 def test_jobs_move_where_it_pays(state: ClusterState, cost_s: float, moves: dict[str, Any]) -> None:
     found = decide_migrations(state, cost_s, NOW)
-    assert {each.job: each.after.nodes for each in found} == {
+    assert {move.job: move.after.nodes for move in found} == {
         job: tuple(nodes) for job, (*nodes, _) in moves.items()
     }
-    for each in found:
-        assert each.before.nodes == ("n0", "n1")
-        assert each.saves_ms / 1000 == pytest.approx(moves[each.job][-1], rel=0.03)
+    for move in found:
+        assert move.before.nodes == ("n0", "n1")
+        assert move.saves_ms / 1000 == pytest.approx(moves[move.job][-1], rel=0.03)
 
 
 def test_moves_go_on_until_none_pays() -> None:
@@ -67,14 +67,14 @@ def test_moves_go_on_until_none_pays() -> None:
     spec = cluster([6], gpus=(3, 3, 1, 1, 1, 1))
     state = state_of(spec, *(sending(name) for name in "abc"))
     found = decide_migrations(state, 30, NOW)
-    assert [each.job for each in found] == ["a", "b"]
+    assert [move.job for move in found] == ["a", "b"]
     assert {"n0", "n1"}.isdisjoint(found[0].after.nodes)
     assert len(set(found[1].after.nodes)) == 1
 
 
 def test_a_solved_move_is_taken_over() -> None:
     state = crowded()
-    places = {each.job: each.after.nodes for each in decide_migrations(state, 60, NOW)}
+    places = {move.job: move.after.nodes for move in decide_migrations(state, 60, NOW)}
     there = apply_migrations(state, places)
     assert state.reservations["a"].nodes == ("n0", "n1")
     solved = allocate(scenario_of(there), time_limit=2, threads=1).schedule

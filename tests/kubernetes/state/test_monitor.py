@@ -47,16 +47,6 @@ class Watched:
                 self.moved.append(self.monitor.apply(self.state, review, self.decisions[-1]))
 
 
-def test_jobs_that_obey_keep_their_slots() -> None:
-    state = apart()
-    before = dict(state.reservations)
-    watched = Watched(state, reading({"a": OBEYS, "b": OBEYS}))
-    watched.run(65)
-    assert state.reservations == before
-    assert set(watched.moved) == {0}
-    assert watched.decisions[-1].reason == "measurements are as reserved"
-
-
 def test_what_differs_has_to_be_seen_twice() -> None:
     state = apart()
     watched = Watched(state, reading({"a": OBEYS, "b": SENDS_LESS}))
@@ -82,7 +72,7 @@ def test_jobs_that_come_are_decided_about_without_measurements() -> None:
     state.reserve(short("c", 10))  # amid a
     watched.run(5)
     assert watched.moved[-1]
-    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
+    starts = sorted(held.offset for held in state.reservations.values() if held.gated)
     assert len(starts) == 3
     following = [*starts[1:], starts[0] + 200]
     assert all(after - start >= 60 for start, after in zip(starts, following, strict=True))
@@ -98,7 +88,7 @@ def test_jobs_of_any_periods_are_decided_about() -> None:
     assert watched.moved == [0]  # they fit, and stay
     state.reserve(reservation("d", 0, length=200, period=977, stretch=31))
     watched.run(5)
-    starts = sorted(each.offset for each in state.reservations.values() if each.gated)
+    starts = sorted(held.offset for held in state.reservations.values() if held.gated)
     assert len(starts) == 4
 
 

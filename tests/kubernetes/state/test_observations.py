@@ -178,7 +178,7 @@ def test_reservations_are_as_measured(
 ) -> None:
     after = correct_reservation(claimed(*bursts), Observation(sum(seen_ms), *seen_ms), 1, 1200)
     assert after is not None
-    assert [(each.start, each.length) for each in after.gang.phases] == phases
+    assert [(phase.start, phase.length) for phase in after.gang.phases] == phases
     assert (after.gang.period, after.stretch, after.offset) == (period, stretch, offset)
     assert after.gang.max_stretch >= stretch
 

@@ -21,7 +21,7 @@ from metronome_opt.kubernetes.state.placement import PlacementDecision, place_jo
 from metronome_opt.kubernetes.state.records import Gang, Reservation, read_request
 from metronome_opt.kubernetes.state.scenario import apply_schedule, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+from metronome_opt.kubernetes.state.views import exported
 from metronome_opt.problem.instance import Link, Phase
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Node, Rack, Resources
@@ -98,15 +98,15 @@ def test_paths_stand_in_reservations_and_annotations() -> None:
     state.reserve(reservation)
     slots = slots_of(state, reservation)
     assert [pod_annotations(slots, f"a-{task}", task)[PATH] for task in (0, 1)] == ["1", "0"]
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
-    objects = [each for some in manifests.values() for each in some]
-    claims = [each["spec"]["allocation"] for each in objects if each["kind"] == CLAIM]
-    assert [each["path"] for each in claims] == [[1], [0]]
+    manifests = build_manifests(*exported(state))
+    objects = [item for some in manifests.values() for item in some]
+    claims = [item["spec"]["allocation"] for item in objects if item["kind"] == CLAIM]
+    assert [claim["path"] for claim in claims] == [[1], [0]]
     scopes = {
         link["name"]: link["scope"]
-        for each in objects
-        if each["kind"] == CAPACITY
-        for link in each["spec"]["links"]
+        for item in objects
+        if item["kind"] == CAPACITY
+        for link in item["spec"]["links"]
     }
     assert scopes["r1-b"] == "Uplink"
     assert scopes["r0-a-down"] == "Downlink"
@@ -122,19 +122,11 @@ def test_a_reservation_without_chosen_paths_names_none() -> None:
         ClusterSpec.model_validate({**fields, "routing": "spray"})
 
 
-def test_paths_of_a_state_may_be_chosen_anew() -> None:
-    state = spines()
-    state.reserve(across("a", 1, 0))
-    made = scenario_of(state)
-    assert (made.jobs[0].paths, made.cluster.routing) == (None, "chosen")
-    assert made.cluster.spines == 2
-
-
 def capacities() -> list[dict[str, Any]]:
     """Return the capacities that are written for the cluster."""
     state = spines()
     state.reserve(across("a", 1, 0))
-    manifests = build_manifests(instance_of(state), schedule_of(state), deployment_of(state))
+    manifests = build_manifests(*exported(state))
     return [item for some in manifests.values() for item in some if item["kind"] == CAPACITY]
 
 
@@ -224,8 +216,8 @@ def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path
     path = tmp_path / "job.json"
     path.write_text(json.dumps(job))
     asked = read_request(path, cluster)
-    assert [each.rate for each in asked.phases] == [1000]
+    assert [phase.rate for phase in asked.phases] == [1000]
     place = place_job(ClusterState(cluster), asked)
     assert isinstance(place, PlacementDecision)
     assert place.expected_ms == pytest.approx(400)
-    assert [each.rate for each in place.reservation.gang.phases] == [1000]
+    assert [phase.rate for phase in place.reservation.gang.phases] == [1000]

@@ -57,20 +57,14 @@ def test_six_jobs_get_a_node_each_and_the_last_one_three() -> None:
     jobs = [gang(4, (40, 24, 80_000), name=f"t{index}", period=64) for index in range(3)]
     jobs += [gang(4, (60, 30, 80_000), name=f"o{index}", period=90) for index in range(2)]
     decisions = [placed(state, job) for job in jobs]
-    assert {len(set(each.reservation.nodes)) for each in decisions} == {1}
+    assert {len(set(decision.reservation.nodes)) for decision in decisions} == {1}
     last = placed(state, gang(8, (60, 30, 80_000), name="o2", period=90))
     # Three tasks on an interface: 150 ms of bursts take 360. At best, in the empty cluster, four on
     # an uplink or two on an interface have 50 Gbit/s each: 240.
     assert (last.best_ms, last.alone_ms, round(last.expected_ms)) == (540, 660, 660)
     assert len(set(last.reservation.nodes)) == 3
-    slowdowns = [each.expected_ms / each.best_ms for each in [*decisions, last]]
+    slowdowns = [decision.expected_ms / decision.best_ms for decision in [*decisions, last]]
     assert sum(slowdowns) / 6 == pytest.approx((5 + 660 / 540) / 6)
-
-
-def test_ring_leaves_a_node_once() -> None:
-    decision = placed(state_of(cluster([2])), gang(4, allreduce="ring"))
-    assert decision.expected_ms == 60
-    assert decision.reservation.gated
 
 
 def test_job_too_slow_for_the_hyperperiod_is_placed_elsewhere() -> None:

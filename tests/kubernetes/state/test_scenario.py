@@ -9,7 +9,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.state.records import Change, Reservation
 from metronome_opt.kubernetes.state.scenario import apply_schedule, document_of, scenario_of
 from metronome_opt.kubernetes.state.state import ClusterState
-from metronome_opt.kubernetes.state.views import deployment_of, instance_of, schedule_of
+from metronome_opt.kubernetes.state.views import exported, instance_of
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.verify import verify_schedule
@@ -30,8 +30,8 @@ def test_a_state_and_its_scenario_have_one_instance() -> None:
     assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
     problem = build_scenario(scenario_of(state))
     assert problem.instance == instance_of(state)
-    assert [each.links for each in problem.deployment.tasks] == [
-        each.links for each in deployment_of(state).tasks
+    assert [task.links for task in problem.deployment.tasks] == [
+        task.links for task in exported(state)[2].tasks
     ]
 
 
@@ -62,10 +62,10 @@ def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
     asked = gang(2, (0, 5, 90), name="stretched", period=7)
     stretched = Reservation(gang=asked, nodes=("n0", "n2"), offset=7, stretch=1)
     state = state_of(cluster([2, 2], gpus=3), A, B, stretched)
-    stated = schedule_of(state)
+    instance, stated, _ = exported(state)
     assert dict(stated.offsets) == {"a": 2, "b": 7, "stretched": 7}
     assert dict(stated.stretch) == {"a": 0, "b": 0, "stretched": 1}
-    assert verify_schedule(instance_of(state), stated) == ()
+    assert verify_schedule(instance, stated) == ()
     assert stated.objectives["contention"]
     assert stated.objectives["moves"] == 0
 

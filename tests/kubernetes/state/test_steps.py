@@ -196,7 +196,7 @@ def test_bursts_that_a_place_slowed_down_are_as_stated_elsewhere() -> None:
     state = state_of(cluster([2, 2]), running("x", "n2 n3", gpus=2))
     asked = gang(4, (2, 4, 60), (8, 1, 20))
     reservation = start(state, asked).reservation
-    assert [(each.start, each.length) for each in reservation.gang.phases] == [(2, 5), (9, 1)]
+    assert [(phase.start, phase.length) for phase in reservation.gang.phases] == [(2, 5), (9, 1)]
     wide, narrow = (
         compute_placement(state.cluster, nodes.split()) for nodes in ("n0 n1 n2 n3", "n0 n0 n1 n1")
     )
@@ -213,14 +213,17 @@ def test_stated_bursts_beside_collectives_are_as_fast_as_links() -> None:
     transfers = (stated, {"kind": "all-reduce", "mbit": "5"})
     at = {"ready_ms": "50", "needed_ms": "50"}
     step = TrainingStep.model_validate(
-        {"compute_ms": "50", "transfers": [{**each, **at} for each in transfers]}
+        {"compute_ms": "50", "transfers": [{**transfer, **at} for transfer in transfers]}
     )
     asked = gang(2, (10, 1, 90), period=20, step=step)
     where = cluster([2], gpus=1, hyperperiod=60)
     reservation = start(ClusterState(where), asked).reservation
     # 50 ms of computing, 100 of the burst, and 2 x 1 / 2 x 5 Mbit at 100 Mbit/s, 50 ms.
-    assert [(each.start, each.length) for each in reservation.gang.phases] == [(10, 20), (30, 10)]
-    assert max(each.rate for each in reservation.gang.phases) <= 100
+    assert [(phase.start, phase.length) for phase in reservation.gang.phases] == [
+        (10, 20),
+        (30, 10),
+    ]
+    assert max(phase.rate for phase in reservation.gang.phases) <= 100
 
 
 def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
