@@ -260,7 +260,7 @@ class _Simulation:
     def _isolated_pattern(self, index: int) -> Iteration:
         """Record where a job now is; return its iteration there."""
         running = self._state.running[index]
-        pattern = running.pattern if self._policy.has_contention else running.job.best
+        pattern = running.profile if self._policy.has_contention else running.job.best
         self._rows[index] |= {
             "nodes": len(set(running.placement.nodes)),
             "racks": running.placement.racks,

@@ -65,21 +65,21 @@ class Policy:
     def route(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
         """Return a placement with chosen paths, where paths can be chosen."""
         is_chosen = state.room.cluster.routing == "chosen"
-        return route(self.occupancy(state), job.request, placement) if is_chosen else placement
+        return route(self.occupancy(state), job, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
         """Return placements of a job, with paths."""
-        found = state.room.candidates(job.request, limit)
+        found = state.room.candidates(job, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
-            found = [route(occupancy, job.request, placement) for placement in found]
+            found = [route(occupancy, job, placement) for placement in found]
         return found
 
     def place_on_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
         """Return the placement of a job where the scenario says, with paths."""
         if state.room.cluster.spines == 1:
-            return state.room.placement(nodes, job.request)
-        return place_on_nodes(self.occupancy(state), job.request, nodes, job.spec.paths)
+            return state.room.placement(nodes, job)
+        return place_on_nodes(self.occupancy(state), job, nodes, job.spec.paths)
 
     def choose_paths(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
         """Return other paths for flows of jobs, by name, now that jobs on some links changed."""
@@ -96,7 +96,7 @@ class Policy:
     def occupancy(self, state: SimState) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (replace(placed.job.request, length_ms=state.left_ms(index)), placed.placement)
+            (replace(placed.job, length_ms=state.left_ms(index)), placed.placement)
             for index, placed in state.running.items()
         )
         return Occupancy.of_running(state.room, running, state.sharing)
@@ -127,7 +127,7 @@ class SpreadPolicy(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return a placement on the nodes where most GPUs are free."""
-        return state.room.spread(job.request)
+        return state.room.spread(job)
 
 
 class Nearest(Policy):
@@ -138,14 +138,11 @@ class Nearest(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the nearest placement."""
-        return state.room.nearest(job.request)
+        return state.room.nearest(job)
 
 
 class Balanced(Policy):
-    """Puts tasks where links are overbooked least at peak; of ties, on the nearest nodes.
-
-    It balances load and knows nothing of time.
-    """
+    """Puts tasks where links are overbooked least at peak, on the nearest nodes of ties."""
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement whose most booked link is overbooked least."""

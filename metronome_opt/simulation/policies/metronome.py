@@ -134,12 +134,12 @@ class Metronome(Policy):
 
     def _request(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
         """Return a job as it is known, with its remaining time; all of it if None."""
-        length = job.request.length_ms if left_ms is None else left_ms
+        length = job.length_ms if left_ms is None else left_ms
         if self._lengths == "unknown":
             length = None
         elif self._lengths == "rough" and length is not None:
             length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
-        return replace(job.request, length_ms=length)
+        return replace(job, length_ms=length)
 
     def plan(
         self, state: SimState, arrived: Sequence[int], departed: Sequence[RunningJob]
@@ -228,7 +228,7 @@ class _Group:
     @cached_property
     def iterations(self) -> Mapping[str, Iteration]:
         """The iterations of jobs of as many bursts in slots, with their jitter."""
-        running = {str(index): self.state.running[index].pattern for index in self.members}
+        running = {str(index): self.state.running[index].profile for index in self.members}
         return {
             job.name: replace(running[job.name], jitter=job.jitter)
             for job in self.instance.jobs
