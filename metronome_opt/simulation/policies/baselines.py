@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from metronome_opt.allocation.candidates import network_cost
 from metronome_opt.allocation.occupancy import Occupancy
@@ -93,13 +94,17 @@ class Policy:
         free = [job.name for job in jobs if job.spec.paths is None]
         return reroute_jobs(self.occupancy(state), free)
 
-    def occupancy(self, state: SimState) -> Occupancy:
+    def occupancy(self, state: SimState, **terms: Any) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (replace(placed.job, length_ms=state.left_ms(index)), placed.placement)
+            (self.request(placed.job, state.left_ms(index)), placed.placement)
             for index, placed in state.running.items()
         )
-        return Occupancy.of_running(state.room, running, state.sharing)
+        return Occupancy.of_running(state.room, running, **{"network": state.sharing, **terms})
+
+    def request(self, job: TrainingJob, left_ms: float | None) -> TrainingJob:
+        """Return a job as it is known, with its remaining time."""
+        return replace(job, length_ms=left_ms)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""

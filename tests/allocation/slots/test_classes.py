@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -13,12 +14,11 @@ from metronome_opt.allocation.slots.classes import (
     follows_weights,
     in_order,
     urgency,
-    weight,
 )
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.cli.app import app
-from metronome_opt.problem.instance import Instance, read_instance, write_instance
+from metronome_opt.problem.instance import Instance, Job, read_instance, write_instance
 from metronome_opt.problem.schedule import Schedule, read_schedule, write_schedule
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.scenario_file import Scenario
@@ -86,13 +86,16 @@ def test_more_classes_are_never_worse(seed: int) -> None:
 
 
 def test_classes_by_weight_leave_none_out() -> None:
+    def by_weight(job: Job) -> Fraction:
+        return Fraction(job.weight)
+
     weights = {"a": 5, "b": 9, "c": 2, "d": 5}
     crowd = network(*(job(name, 20, (0, 2, 9), weight=each) for name, each in weights.items()))
-    chosen = [dict(in_order(crowd.jobs, count, weight)) for count in (2, 3, 8)]
+    chosen = [dict(in_order(crowd.jobs, count, by_weight)) for count in (2, 3, 8)]
     three = {"a": 1, "b": 2, "c": 0, "d": 1}
     assert chosen == [{"a": 0, "b": 1, "c": 0, "d": 0}, three, three]
     alike = network(*(job(name, 20, (0, 2, 9)) for name in "ab"))
-    assert in_order(alike.jobs, 8, weight) == {"a": 0, "b": 0}
+    assert in_order(alike.jobs, 8, by_weight) == {"a": 0, "b": 0}
 
 
 def test_all_orders_of_few_jobs_those_by_weight_first() -> None:
