@@ -31,11 +31,6 @@ class CandidatePlacements(FreeResources):
     """Free resources of a cluster, and the placements of jobs on them.
 
     Of several interfaces of a node a task is taken to use those next to the next free GPUs.
-
-    Parameters
-    ----------
-    cluster, free, up
-        As of `FreeResources`.
     """
 
     def __init__(

@@ -39,18 +39,9 @@ class StartOption(NamedTuple):
 
 
 class Occupancy:
-    """Placed jobs of a cluster, and its free resources.
+    """Placed jobs of a cluster, and its free resources, without those of the placed jobs.
 
-    Parameters
-    ----------
-    resources
-        Free resources, without those of the placed jobs.
-    placed
-        Jobs that run.
-    pair_losses
-        Losses of two jobs that share a link.
-    candidates
-        The number of placements of a job whose costs are compared; 1 for the nearest one only.
+    `candidates` placements of a job have their costs compared, 1 for the nearest one only.
     """
 
     def __init__(

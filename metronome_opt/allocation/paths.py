@@ -34,10 +34,7 @@ def route(
 ) -> Placement:
     """Return a placement of a job that is not placed with paths of low cost, if they can be chosen.
 
-    Parameters
-    ----------
-    draw
-        Omits spines at random, so that a search finds other paths.
+    A draw omits spines at random, so that a search finds other paths.
     """
     if not placement.paths or occupancy.resources.cluster.routing != "chosen":
         return placement

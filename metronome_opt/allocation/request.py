@@ -47,7 +47,7 @@ class JobRequest:
     is_short: Callable[[Transport], bool] | None = None
 
     @classmethod
-    def of_traffic(cls, traffic: JobTraffic, length_ms: float) -> JobRequest:
+    def of_traffic(cls, traffic: JobTraffic, length_ms: float | None) -> JobRequest:
         """Return a job of a scenario, on any nodes."""
         spec, isolated = traffic.job, cache(traffic.isolated)
         return cls(

@@ -28,33 +28,10 @@ _CHUNK = 1_000_000  # events between two checks for Ctrl-C
 
 
 class Engine:
-    """A network with jobs on it.
+    """A network with jobs on it, whose rates on watched links are traced.
 
-    Parameters
-    ----------
-    capacities
-        Mbit/s per link.
-    jobs
-        All jobs that may ever start.
-    sharing
-        How links are shared.
-    conditions
-        Disturbances.
-    seed
-        Seed of all random numbers.
-    watched
-        Links whose rates are traced.
-    has_contention
-        Whether links carry no more than their capacity; otherwise no job delays another.
-    tcp
-        Distribution of TCP shares.
-    growth
-        Growth of the shares of bursts, whatever they are; None if they do not grow.
-
-    Attributes
-    ----------
-    jobs, links, capacities, has_contention
-        As given; names of links, and their capacities in this order.
+    Capacities are in Mbit/s; `jobs` are all that may ever start. Without contention no job delays
+    another. Shares of bursts grow by `growth`, whatever they are, if it is given.
     """
 
     def __init__(
@@ -99,21 +76,10 @@ class Engine:
         pattern: Iteration | None = None,
         windows: WindowSchedule | None = None,
     ) -> None:
-        """Start a job's first iteration.
+        """Start a job's first iteration at a time in ms, by default now.
 
-        Parameters
-        ----------
-        job
-            Its index among the jobs.
-        links
-            Flows per link. A flow is never faster than its share of a link that the job has to
-            itself.
-        at
-            When, in ms; now if None.
-        pattern
-            Its iteration if it is not the stated one; it has as many bursts.
-        windows
-            When its iterations or bursts are to begin; None for a job that never waits.
+        A flow is never faster than its share of a link that the job has to itself. The pattern
+        replaces the stated one, with as many bursts; a job without windows never waits.
         """
         self._route(job, links, pattern)
         start = self.now if at is None else at
@@ -156,16 +122,9 @@ class Engine:
         return bool(self._state.jobs[job]["period"])
 
     def set_windows(self, job: int, windows: WindowSchedule | None, start: float = 0.0) -> None:
-        """Set the windows of a job's next iteration and of the iterations after it.
+        """Set the windows of a job's next iteration and of the iterations after it; None for none.
 
-        Parameters
-        ----------
-        job
-            Its index among the jobs.
-        windows
-            None to let it run freely.
-        start
-            When the next iteration is planned to begin, in ms.
+        The next iteration is planned to begin at `start`, in ms.
         """
         row = self._state.jobs[job]
         is_held = row["stage"] == state.HELD
@@ -265,10 +224,7 @@ class Engine:
     def run(self, until: float) -> int | None:
         """Run until a job has ended all its iterations, and return it; None if `until` comes first.
 
-        Parameters
-        ----------
-        until
-            In ms; may be infinite if some job has an end.
+        That is in ms, and may be infinite if some job has an end.
         """
         while True:
             why = loop.run(self._state, until, _CHUNK, self._reserve)

@@ -48,7 +48,7 @@ def _max_progress(running: Sequence[RunningJob], state: SimState) -> float:
     """Return the greatest mean progress of jobs, by the linear program."""
     from scipy.optimize import linprog
 
-    value = [placed.job.best_ms / placed.pattern.isolated_ms for placed in running]
+    value = [placed.job.best_ms / placed.profile.isolated_ms for placed in running]
     rows = []
     for shares in dict.fromkeys(_constraints(running, state)):
         if sum(share for _, share in shares) > 1:
@@ -68,7 +68,7 @@ def _constraints(
     """Yield shares by position of the job: times progress they add up to no more than 1."""
     capacities = state.room.cluster.capacities
     positions = {placed.job.index: at for at, placed in enumerate(running)}
-    patterns = [placed.pattern for placed in running]
+    patterns = [placed.profile for placed in running]
     computing = [float(sum(pattern.pauses)) / pattern.isolated_ms for pattern in patterns]
     sent = [float(1000 * pattern.volume) / pattern.isolated_ms for pattern in patterns]
     for link, users in state.users.items():

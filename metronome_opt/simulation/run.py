@@ -13,8 +13,9 @@ from metronome_opt.engine.conditions import Conditions
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import EngineJob, WindowSchedule, isolated_iteration
 from metronome_opt.errors import InputError, quote
+from metronome_opt.files.records import FrozenDict
 from metronome_opt.plugins import guarded
-from metronome_opt.problem.instance import Instance, Job
+from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import Result
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
@@ -260,7 +261,7 @@ class _Simulation:
     def _isolated_pattern(self, index: int) -> Iteration:
         """Record where a job now is; return its iteration there."""
         running = self._state.running[index]
-        pattern = running.pattern if self._policy.has_contention else running.job.best
+        pattern = running.profile if self._policy.has_contention else running.job.best
         self._rows[index] |= {
             "nodes": len(set(running.placement.nodes)),
             "racks": running.placement.racks,
@@ -326,21 +327,16 @@ def simulate_schedule(
         seed=seed,
         watched=[link.name for link in instance.links] if trace else (),
     )
-    rows: list[JobRow] = []
     for index, job in enumerate(instance.jobs):
         start = float(offsets[job.name] * instance.slot_ms)
         period = float((job.period + stretch.get(job.name, 0)) * instance.slot_ms)
         windows = WindowSchedule(period) if enforce else None
         engine.start_job(index, job.links, at=start, windows=windows)
-        rows.append(_job_row(instance, job))
     end = math.inf if conditions.horizon_s is None else 1000.0 * conditions.horizon_s
-    for _ in rows:
-        finished = engine.run(end)
-        if finished is None:
-            break
-        rows[finished]["end_s"] = engine.now / 1000
-    used_ms = {link: engine.now for job in instance.jobs for link in job.links}
-    return make_result(engine, rows, used_ms=used_ms)
+    ends_s = dict[int, float]()
+    while len(ends_s) < len(instance.jobs) and (finished := engine.run(end)) is not None:
+        ends_s[finished] = engine.now / 1000
+    return _finish(instance, engine, ends_s)
 
 
 def simulate_result(result: Result, *, iterations: int, seed: int = 0) -> SimulationResult:
@@ -363,18 +359,25 @@ def simulate_result(result: Result, *, iterations: int, seed: int = 0) -> Simula
             raise InputError(f"{name}: must be an integer from {least} on, got {quote(number)}")
     instance, schedule = result.instance, result.schedule
     simulator = PlanSimulator(instance, [seed], network=schedule.network, periods=iterations)
-    engine = simulator.run_once(Plan.of(instance, schedule))
-    rows = [_job_row(instance, job) for job in instance.jobs]
+    return _finish(instance, simulator.run_once(Plan.of(instance, schedule)))
+
+
+def _finish(
+    instance: Instance, engine: Engine, ends_s: Mapping[int, float] = FrozenDict()
+) -> SimulationResult:
+    """Return the tables of jobs of an instance that began at 0; some of them ended."""
+    rows: list[JobRow] = [
+        {
+            "job": job.name,
+            "priority": job.weight,
+            "ideal_ms": float(instance.best_ms(job)),
+            "alone_ms": isolated_iteration(instance, job).isolated_ms,
+            "arrival_s": 0.0,
+            "start_s": 0.0,
+        }
+        for job in instance.jobs
+    ]
+    for index, end_s in ends_s.items():
+        rows[index]["end_s"] = end_s
     used_ms = {link: engine.now for job in instance.jobs for link in job.links}
     return make_result(engine, rows, used_ms=used_ms)
-
-
-def _job_row(instance: Instance, job: Job) -> JobRow:
-    return {
-        "job": job.name,
-        "priority": job.weight,
-        "ideal_ms": float(instance.best_ms(job)),
-        "alone_ms": isolated_iteration(instance, job).isolated_ms,
-        "arrival_s": 0.0,
-        "start_s": 0.0,
-    }

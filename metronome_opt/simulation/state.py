@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 
 from metronome_opt.allocation.candidates import CandidatePlacements
-from metronome_opt.allocation.request import JobRequest
+from metronome_opt.allocation.request import JobRequest, PlacedJob
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.jobs import WindowSchedule
 from metronome_opt.errors import InputError, pluralise
 from metronome_opt.problem.instance import Phase, Sharing
-from metronome_opt.scenario.flows import Placement
+from metronome_opt.scenario.collectives import Transport
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
@@ -31,21 +31,24 @@ only jobs that share links need common periods.
 _MAX_GROUP = 24  # jobs that are planned together
 
 
-class TrainingJob:
-    """A job of a scenario, with its iteration at every placement."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob(JobRequest):
+    """A job of a scenario, with all its iterations to run."""
 
-    def __init__(self, index: int, traffic: JobTraffic) -> None:
-        self.index, self.traffic = index, traffic  # its position in the scenario
-        self.spec: JobSpec = traffic.job
-        self.name = self.spec.name
-        self.pattern = cache(traffic.isolated)
-        # its bursts in slots of `SLOT_MS`, and the slots of an iteration
-        self.in_slots = cache(lambda transport: self.pattern(transport).to_slots(SLOT_MS))
+    index: int  # its position in the scenario
+    source: JobTraffic
+    # returns its bursts at a place in slots of `SLOT_MS`, and the slots of an iteration
+    in_slots: Callable[[Transport], tuple[tuple[Phase, ...], int]]
+
+    @property
+    def spec(self) -> JobSpec:
+        """The job as the scenario states it."""
+        return self.source.job
 
     @property
     def model(self) -> str:
         """Its model, and the device that was measured; ``stated`` if its traffic is."""
-        source = self.traffic.source
+        source = self.source.source
         if isinstance(source, MeasuredStep):
             return f"{self.spec.model}, measured on {source.device.kind}"
         return self.spec.model or "stated"
@@ -60,49 +63,39 @@ class TrainingJob:
             )
         return self.spec.iterations
 
-    @cached_property
-    def request(self) -> JobRequest:
-        """The job as allocation sees it, with all its iterations to run."""
-        return JobRequest.of_traffic(self.traffic, self.iterations * self.best_ms)
-
-    @cached_property
+    @property
     def best(self) -> Iteration:
         """Its shortest iteration in the empty cluster."""
-        if self.traffic.best is None:
+        if self.source.best is None:
             raise InputError(
                 f"jobs[{self.index}]: {self.name} does not fit the empty cluster; its "
                 f"{self.spec.workers} workers need {pluralise(self.spec.gpus, 'GPU')}, and its "
                 "links 1 Mbit/s for each flow"
             )
-        return self.pattern(self.traffic.best)
-
-    @property
-    def best_ms(self) -> float:
-        """The length of its shortest iteration in ms."""
-        return self.best.isolated_ms
+        return self.traffic(self.source.best)
 
 
 def training_jobs(scenario: Scenario) -> list[TrainingJob]:
     """Return the jobs of a scenario."""
-    return [TrainingJob(index, traffic) for index, traffic in enumerate(read_traffic(scenario))]
+    jobs = []
+    for index, source in enumerate(read_traffic(scenario)):
+        request, iterations = JobRequest.of_traffic(source, None), source.job.iterations
+        fields = {**vars(request), "length_ms": iterations and iterations * request.best_ms}
+        in_slots = cache(lambda place, at=request.traffic: at(place).to_slots(SLOT_MS))
+        jobs.append(TrainingJob(**fields, index=index, source=source, in_slots=in_slots))
+    return jobs
 
 
 @dataclass(frozen=True)
-class RunningJob:
+class RunningJob(PlacedJob):
     """A job that runs."""
 
     job: TrainingJob
-    placement: Placement
 
     @property
     def peak(self) -> int:
         """Maximum rate of a flow in this placement, in whole Mbit/s."""
-        return math.ceil(self.pattern.peak)
-
-    @property
-    def pattern(self) -> Iteration:
-        """Its iteration in this placement."""
-        return self.job.pattern(self.placement.transport)
+        return math.ceil(self.profile.peak)
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -113,7 +106,7 @@ class RunningJob:
     def slots(self) -> int:
         """The slots of an iteration in this placement without delays."""
         slots = self.job.in_slots(self.placement.transport)[1]
-        return max(slots, math.ceil(self.pattern.duration / SLOT_MS))
+        return max(slots, math.ceil(self.profile.duration / SLOT_MS))
 
 
 @dataclass(frozen=True)

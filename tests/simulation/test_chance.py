@@ -105,8 +105,8 @@ def test_claims_of_measured_steps_are_as_long_as_their_iterations() -> None:
     for each in training_jobs(scenario):
         nodes = scenario.cluster.nodes[: each.spec.workers]  # with GPUs of their own
         names = [node.name for node in nodes]
-        place = compute_placement(scenario.cluster, names, each.traffic.algorithm).transport
-        exact = each.traffic.isolated(place)
+        place = compute_placement(scenario.cluster, names, each.algorithm).transport
+        exact = each.traffic(place)
         assert len(exact.bursts) > 1
         phases, slots = each.in_slots(place)
         assert (phases, slots) == exact.to_slots(SLOT_MS)

@@ -46,7 +46,7 @@ def _by_rules(instance: Instance, count: int) -> Iterator[Classes]:
     """Yield orders by rules in 2, 4, 8, ... classes, and single jobs above or below the rest."""
     jobs = instance.jobs
     rules: list[Callable[[Job], Fraction]] = [
-        weight,
+        lambda job: Fraction(job.weight),
         urgency,
         lambda job: job.weight * _intensity(instance, job),
         lambda job: Fraction(job.weight, job.period),
@@ -65,11 +65,6 @@ def in_order(jobs: Sequence[Job], count: int, key: Callable[[Job], Fraction]) ->
     keys = sorted({key(job) for job in jobs})
     used = min(count, len(keys))
     return {job.name: keys.index(key(job)) * used // len(keys) for job in jobs}
-
-
-def weight(job: Job) -> Fraction:
-    """Return the weight of a job."""
-    return Fraction(job.weight)
 
 
 def urgency(job: Job) -> Fraction:

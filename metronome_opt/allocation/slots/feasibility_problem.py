@@ -97,12 +97,8 @@ class FeasibilityProblem:
 def _in_units(instance: Instance) -> Instance:
     """Return an instance whose sums of bandwidths are far below 2**63.
 
-    Where they are not, bandwidths are divided by their greatest common divisor.
-
-    Raises
-    ------
-    TooLargeError
-        If they are still too large.
+    Where they are not, bandwidths are divided by their greatest common divisor; a
+    `TooLargeError` if they are still too large.
     """
     worst, link = _largest_sum(instance)
     if worst < _LARGEST_SUM:

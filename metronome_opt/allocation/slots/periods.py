@@ -52,14 +52,8 @@ def hyperperiods_fit(
 ) -> bool:
     """Return whether links still have hyperperiods that can be walked through, and may have them.
 
-    A link that has none at the jobs' own periods needs none.
-
-    Parameters
-    ----------
-    others, periods
-        Periods of the jobs that do not keep their own.
-    hyperperiod
-        Slots that `periods` have to divide; None for any periods.
+    A link that has none at the jobs' own periods needs none. `others` and `periods` are those of
+    the jobs that do not keep their own; `periods` have to divide a `hyperperiod`, if there is one.
     """
     if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
         return False

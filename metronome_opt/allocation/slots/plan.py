@@ -76,20 +76,19 @@ def expected_ms(
     return times
 
 
-def mean_slowdown(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the weighted mean of iteration time over the best one; unweighted if all are 0."""
-    return _mean(instance, times_ms, weighted=any(job.weight for job in instance.jobs))
-
-
-def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
-    """Return the mean share by which iterations are longer than the best ones, of equal weights."""
-    return _mean(instance, times_ms, weighted=False) - 1
-
-
-def _mean(instance: Instance, times_ms: Mapping[str, Fraction], *, weighted: bool) -> Fraction:
-    weights = {job.name: job.weight if weighted else 1 for job in instance.jobs}
+def mean_slowdown(
+    instance: Instance, times_ms: Mapping[str, Fraction], *, is_weighted: bool = True
+) -> Fraction:
+    """Return the mean of iteration time over the best one; unweighted if all weights are 0."""
+    weighs = is_weighted and any(job.weight for job in instance.jobs)
+    weights = {job.name: job.weight if weighs else 1 for job in instance.jobs}
     total = sum(
         (weights[job.name] * times_ms[job.name] / instance.best_ms(job) for job in instance.jobs),
         Fraction(0),
     )
     return total / sum(weights.values())
+
+
+def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
+    """Return the mean share by which iterations are longer than the best ones, of equal weights."""
+    return mean_slowdown(instance, times_ms, is_weighted=False) - 1

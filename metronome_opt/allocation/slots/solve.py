@@ -44,23 +44,10 @@ def solve_slowdown(
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
-    Parameters
-    ----------
-    options
-        Limits and weights; with `lives_ms` for completion.
-    names
-        Objectives that `are_simulated`.
-    only
-        A plan that groups of jobs follow or not; None for a search.
-    found
-        What a search for a plan of the slowdown has found before, which is stated; a search for
-        completion begins with it.
-
-    Returns
-    -------
-    Result
-        Its schedule says which jobs are gated, and what iteration time is expected of each. Without
-        enough time to simulate the slowdown is not known, and no job is gated.
+    Without enough time to simulate the slowdown is not known, and no job is gated. Of `only`, a
+    plan, groups of jobs take their part or not, without a search. What a search for a plan of the
+    slowdown has `found` before is stated; with `lives_ms` of the options, for completion, it is a
+    beginning.
     """
     instance, budget, outcome = arguments.instance, arguments.budget, None
     bound = slowdown_bound(instance, until_jobs_leave=options.lives_ms is not None)

@@ -91,23 +91,10 @@ or the maximum number of events has happened."""
 
 @kernel
 def run(state: EngineState, until: float, max_events: int, reserve: int) -> int:
-    """Process the events up to a time, or fewer.
+    """Process the events up to a time in ms, but no more than some; return why it returned.
 
-    Parameters
-    ----------
-    state
-        State of the simulation.
-    until
-        Time of the last events, in ms.
-    max_events
-        Number of events after which to return.
-    reserve
-        Records of the trace that have to be free before an event; no event writes more.
-
-    Returns
-    -------
-    int
-        Why it returned; see above. ``clock.finished`` is the job that has finished.
+    No event writes more than `reserve` records of the trace. ``clock.finished`` is the job that has
+    finished.
     """
     clock, jobs = state.clock, state.jobs
     last = clock[0].events + max_events

@@ -237,7 +237,10 @@ _MIN_RANK, _MAX_RANK = -(2**62), 2**62  # beyond all ranks
 
 @inner
 def _join(state: EngineState, job: int, count: int) -> int:
-    """Make a sending job a member, whose rate is computed again; return the number of members."""
+    """Make a sending job a member, whose rate is computed again; return the number of members.
+
+    Members have the stamp of the clock.
+    """
     row = state.jobs[job]
     if row.stamp == state.clock[0].stamp:
         return count

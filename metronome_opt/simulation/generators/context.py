@@ -211,8 +211,8 @@ def nodes_by_rack(cluster: Cluster) -> Mapping[str | None, Sequence[str]]:
 def stream(seed: int, aspect: str) -> random.Random:
     """Return a random number generator for one aspect of a scenario.
 
-    Every aspect has its own, so that scenarios of one seed differ in no more than their parameters
-    do: a higher load brings the same jobs sooner.
+    Scenarios of one seed differ in no more than their parameters do: a higher load brings the same
+    jobs sooner.
     """
     return random.Random(f"{aspect} {seed}")  # noqa: S311 (not for cryptography)
 
@@ -272,10 +272,7 @@ class Generator(Record, ABC):
     def jobs(self, context: GeneratorContext, seed: int) -> tuple[JobSpec, ...]:
         """Return the jobs; equal parameters, context and seed give equal jobs.
 
-        Raises
-        ------
-        InputError
-            If there are none for these parameters; the text begins with the parameter's name.
+        An `InputError` if there are none for these parameters begins with the parameter's name.
         """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from metronome_opt.allocation.candidates import network_cost
 from metronome_opt.allocation.occupancy import Occupancy
@@ -65,21 +66,21 @@ class Policy:
     def route(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
         """Return a placement with chosen paths, where paths can be chosen."""
         is_chosen = state.room.cluster.routing == "chosen"
-        return route(self.occupancy(state), job.request, placement) if is_chosen else placement
+        return route(self.occupancy(state), job, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
         """Return placements of a job, with paths."""
-        found = state.room.candidates(job.request, limit)
+        found = state.room.candidates(job, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
-            found = [route(occupancy, job.request, placement) for placement in found]
+            found = [route(occupancy, job, placement) for placement in found]
         return found
 
     def place_on_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
         """Return the placement of a job where the scenario says, with paths."""
         if state.room.cluster.spines == 1:
-            return state.room.placement(nodes, job.request)
-        return place_on_nodes(self.occupancy(state), job.request, nodes, job.spec.paths)
+            return state.room.placement(nodes, job)
+        return place_on_nodes(self.occupancy(state), job, nodes, job.spec.paths)
 
     def choose_paths(self, state: SimState, links: Set[str]) -> Mapping[str, Placement]:
         """Return other paths for flows of jobs, by name, now that jobs on some links changed."""
@@ -93,13 +94,17 @@ class Policy:
         free = [job.name for job in jobs if job.spec.paths is None]
         return reroute_jobs(self.occupancy(state), free)
 
-    def occupancy(self, state: SimState) -> Occupancy:
+    def occupancy(self, state: SimState, **terms: Any) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
         running = (
-            (replace(placed.job.request, length_ms=state.left_ms(index)), placed.placement)
+            (self.request(placed.job, state.left_ms(index)), placed.placement)
             for index, placed in state.running.items()
         )
-        return Occupancy.of_running(state.room, running, state.sharing)
+        return Occupancy.of_running(state.room, running, **{"network": state.sharing, **terms})
+
+    def request(self, job: TrainingJob, left_ms: float | None) -> TrainingJob:
+        """Return a job as it is known, with its remaining time."""
+        return replace(job, length_ms=left_ms)
 
     def admits(self, job: TrainingJob, placement: Placement, state: SimState) -> bool:  # noqa: ARG002
         """Return True if a waiting job may run where the scenario says; there are GPUs for it."""
@@ -127,7 +132,7 @@ class SpreadPolicy(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return a placement on the nodes where most GPUs are free."""
-        return state.room.spread(job.request)
+        return state.room.spread(job)
 
 
 class Nearest(Policy):
@@ -138,14 +143,11 @@ class Nearest(Policy):
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the nearest placement."""
-        return state.room.nearest(job.request)
+        return state.room.nearest(job)
 
 
 class Balanced(Policy):
-    """Puts tasks where links are overbooked least at peak; of ties, on the nearest nodes.
-
-    It balances load and knows nothing of time.
-    """
+    """Puts tasks where links are overbooked least at peak, on the nearest nodes of ties."""
 
     def place(self, job: TrainingJob, state: SimState) -> Placement | None:
         """Return the placement whose most booked link is overbooked least."""

@@ -45,7 +45,7 @@ def group_instance(
                 max_stretch=periods[index],  # windows may be twice as far apart
                 weight=running.job.spec.priority,
                 phases=running.phases,
-                jitter=state.jitter if (own := running.job.traffic.jitter) is None else own,
+                jitter=state.jitter if (own := running.job.source.jitter) is None else own,
                 links={
                     link: flows
                     for link, flows in running.placement.links.items()

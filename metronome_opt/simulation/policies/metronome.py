@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from metronome_opt.allocation.admission import QueuedJob, decide_admissions
 from metronome_opt.allocation.migrations import choose_migrations
 from metronome_opt.allocation.occupancy import CANDIDATES, Occupancy
-from metronome_opt.allocation.request import JobRequest
 from metronome_opt.allocation.rollout import Arrivals
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.plan_search import (
@@ -92,7 +91,8 @@ class Metronome(Policy):
         """Yield the jobs that start now."""
         asked = []
         for job in waiting:
-            request, arrival_ms = self._request(job), 1000 * job.spec.arrival_s
+            request = self.request(job, job.length_ms)
+            arrival_ms = 1000 * job.spec.arrival_s
             self._arrivals.note(request, arrival_ms)
             asked.append(QueuedJob(request, state.now - arrival_ms))
         decisions = decide_admissions(
@@ -118,28 +118,19 @@ class Metronome(Policy):
         moves = choose_migrations(self.occupancy(state), costs, kept)
         return {move.job: move.after for move in moves}
 
-    def occupancy(self, state: SimState) -> Occupancy:
+    def occupancy(self, state: SimState, **terms: Any) -> Occupancy:
         """Return the jobs that run, with losses of pairs on links that they share."""
-        running = (
-            (self._request(placed.job, state.left_ms(index)), placed.placement)
-            for index, placed in state.running.items()
-        )
-        return Occupancy.of_running(
-            state.room,
-            running,
-            self._network or state.sharing,
-            classes=state.room.cluster.traffic_classes,
-            candidates=CANDIDATES if self._places else 1,
-        )
+        terms["classes"] = state.room.cluster.traffic_classes
+        terms["candidates"] = CANDIDATES if self._places else 1
+        return super().occupancy(state, network=self._network or state.sharing, **terms)
 
-    def _request(self, job: TrainingJob, left_ms: float | None = None) -> JobRequest:
-        """Return a job as it is known, with its remaining time; all of it if None."""
-        length = job.request.length_ms if left_ms is None else left_ms
+    def request(self, job: TrainingJob, left_ms: float | None) -> TrainingJob:
+        """Return a job as it is known, with its remaining time."""
         if self._lengths == "unknown":
-            length = None
-        elif self._lengths == "rough" and length is not None:
-            length *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
-        return replace(job.request, length_ms=length)
+            left_ms = None
+        elif self._lengths == "rough" and left_ms is not None:
+            left_ms *= 2 ** Random(f"{self._seed} {job.name}").uniform(-1, 1)  # noqa: S311 (no secret)
+        return replace(job, length_ms=left_ms)
 
     def plan(
         self, state: SimState, arrived: Sequence[int], departed: Sequence[RunningJob]
@@ -228,7 +219,7 @@ class _Group:
     @cached_property
     def iterations(self) -> Mapping[str, Iteration]:
         """The iterations of jobs of as many bursts in slots, with their jitter."""
-        running = {str(index): self.state.running[index].pattern for index in self.members}
+        running = {str(index): self.state.running[index].profile for index in self.members}
         return {
             job.name: replace(running[job.name], jitter=job.jitter)
             for job in self.instance.jobs

@@ -111,7 +111,7 @@ def _on_slowest_link(state: SimState, index: int) -> Iteration:
     placed = state.running[index]
     capacities = state.room.cluster.capacities
     flows = (Fraction(count, capacities[link]) for link, count in placed.placement.links.items())
-    share, pattern = max(flows, default=Fraction(0)), placed.pattern
+    share, pattern = max(flows, default=Fraction(0)), placed.profile
     bursts = (Burst(b.after, share * b.volume, share * b.rate) for b in pattern.bursts)
     return Iteration(tuple(bursts), pattern.rest)
 

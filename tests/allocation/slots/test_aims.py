@@ -26,9 +26,10 @@ from metronome_opt.verify import verify_schedule
 from tests.allocation.slots.cases import (
     NESTED,
     assert_sound,
-    assert_within_loss,
     evaluator_of,
+    expected_of,
     minimum,
+    unshifted_of,
 )
 from tests.builders import job, network
 
@@ -66,8 +67,7 @@ def alternatives(pair: Instance, judge: PlanEvaluator) -> Iterator[Plan]:
 def test_heaviest_job_is_as_fast_as_in_any_alternative(seed: int) -> None:
     pair = drawn(seed)
     result = minimum(pair, objective="lexicographic")
-    assert_sound(result)
-    assert_within_loss(result)
+    assert_sound(result, within_loss=True)
     judge = evaluator_of(pair, 1000, periods=200)
     best = min(
         judge.slowdowns(plan)[0] for plan in alternatives(pair, judge) if judge.is_within_loss(plan)
@@ -79,7 +79,7 @@ def test_heaviest_job_is_as_fast_as_in_any_alternative(seed: int) -> None:
 def test_delay_is_stated_and_checked() -> None:
     result = minimum(NESTED, objective=("slowdown", "delay"))
     assert_sound(result)
-    times = result.schedule.expected_ms or {}
+    times = expected_of(result)
     delay = sum(times[each.name] / (5 * each.period) for each in NESTED.jobs) / 2 - 1
     assert result.schedule.objectives["delay"] == delay
     assert [level.name for level in result.levels] == ["slowdown", "delay"]
@@ -98,11 +98,9 @@ def test_larger_max_loss_is_never_worse(seed: int) -> None:
         result = minimum(trio, network="fair", max_loss=max_loss)
         assert_sound(result)
         values.append(fresh.value(fresh.slowdowns(Plan.of(trio, result.schedule))))
-        assert result.unshifted_ms is not None
-        assert result.schedule.expected_ms is not None
-        for name, before in result.unshifted_ms.items():
+        for name, before in unshifted_of(result).items():
             most = 0.02 if max_loss is None else float(max_loss[:-1]) / 100
-            assert float(result.schedule.expected_ms[name]) <= before * (1 + most + CHANCE)
+            assert float(expected_of(result)[name]) <= before * (1 + most + CHANCE)
     assert all(more <= less + CHANCE for less, more in pairwise(values))
 
 

@@ -16,7 +16,13 @@ from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.simulation import simulate_schedule
-from tests.allocation.slots.cases import assert_sound, assert_within_loss, gated_jobs, minimum
+from tests.allocation.slots.cases import (
+    assert_sound,
+    expected_of,
+    gated_jobs,
+    minimum,
+    unshifted_of,
+)
 from tests.builders import job, network
 from tests.scenario.examples import scenario
 
@@ -32,27 +38,23 @@ Captured = pytest.CaptureFixture[str]
 
 def unshifted_ms(**options: Any) -> float:
     result = minimum(MEETING, **options)
-    assert result.unshifted_ms is not None
-    return result.unshifted_ms["a"]
+    return unshifted_of(result)["a"]
 
 
 def test_jobs_that_meet_are_gated_where_links_are_shared_fairly() -> None:
     result = minimum(MEETING)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == "a b"
+    assert_sound(result, "a b", within_loss=True)
     # A burst that begins d slots after the other takes 9.6 - 0.6 d slots longer, as does the other.
     # The mean of that over all d, from 0 to 42, is 3.66 slots.
     assert unshifted_ms() == pytest.approx(210 + 5 * 3.66, rel=0.02)
-    for expected in (result.schedule.expected_ms or {}).values():
+    for expected in expected_of(result).values():
         assert float(expected) == pytest.approx(212, abs=1)
 
 
 def test_jobs_that_part_by_themselves_are_not_gated_over_tcp() -> None:
     for result in (minimum(MEETING, network="tcp"), minimum(MEETING.replace(network="tcp"))):
-        assert_sound(result)
-        assert gated_jobs(result) == ""
-        assert float((result.schedule.expected_ms or {})["a"]) == pytest.approx(210.3, abs=0.5)
+        assert_sound(result, "")
+        assert float(expected_of(result)["a"]) == pytest.approx(210.3, abs=0.5)
     # 223.6 ms, the mean of both, is an iteration on neither network.
     assert unshifted_ms(network="tcp") == pytest.approx(210.3, abs=0.5)
 

@@ -20,10 +20,12 @@ from tests.allocation.slots.cases import (
     ROOMY,
     TIGHT,
     assert_sound,
-    assert_within_loss,
+    expected_of,
     gated_jobs,
     minimum,
     twice,
+    unshifted_of,
+    value_of,
 )
 from tests.allocation.slots.feasibility_cases import tiny_instance
 from tests.builders import evaluation_of, job, network
@@ -35,35 +37,29 @@ NEARLY_ALONE = Fraction(101, 100)
 @pytest.mark.parametrize(("instance", "before"), [(ALTERNATING, 1.1), (NESTED, 1.04)])
 def test_jobs_that_fit_are_gated(instance: Instance, before: float) -> None:
     result = minimum(instance)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == "a b"
-    assert 1 <= (result.value or 0) < NEARLY_ALONE
+    assert_sound(result, "a b", within_loss=True)
+    assert 1 <= (value_of(result) or 0) < NEARLY_ALONE
     assert evaluation_of(result).contention == 0
-    assert result.unshifted_ms is not None
     for each in instance.jobs:
-        assert result.unshifted_ms[each.name] > before * each.period * instance.slot_ms
+        assert unshifted_of(result)[each.name] > before * each.period * instance.slot_ms
 
 
 @pytest.mark.parametrize("instance", [APART, ROOMY, network(job("a", 20, (0, 20, 100)))])
 def test_disjoint_jobs_are_not_gated(instance: Instance) -> None:
     result = minimum(instance)
-    assert_sound(result)
-    assert_within_loss(result)
+    assert_sound(result, within_loss=True)
     assert len(gated_jobs(result).split()) < 3
-    assert result.value == 1
+    assert value_of(result) == 1
     assert result.status is Status.OPTIMAL
     assert result.stop_reason is StopReason.PROVED
     assert result.offsets == instance.unshifted
-    assert result.unshifted_ms is not None
-    assert result.unshifted_ms == {each.name: 5 * each.period for each in instance.jobs}
+    assert unshifted_of(result) == {each.name: 5 * each.period for each in instance.jobs}
 
 
 def test_disjoint_groups_are_solved_separately() -> None:
     result = minimum(twice(ALTERNATING))
-    assert_sound(result)
-    assert gated_jobs(result) == "a b c d"
-    assert 1 <= (result.value or 0) < NEARLY_ALONE
+    assert_sound(result, "a b c d")
+    assert 1 <= (value_of(result) or 0) < NEARLY_ALONE
     assert [event.source for event in result.trajectory] == ["simulation"] * 4  # by greedy, by auto
     assert [result.offsets[name] for name in "ab"] == [result.offsets[name] for name in "cd"]
 
@@ -73,36 +69,29 @@ def test_fixed_jobs_keep_offsets(offset: int) -> None:
     first, second = ALTERNATING.jobs
     fixed = ALTERNATING.replace(jobs=(first, second.model_copy(update={"fixed_offset": offset})))
     result = minimum(fixed)
-    assert_sound(result)
-    assert_within_loss(result)
+    assert_sound(result, within_loss=True)
     assert result.offsets["b"] == offset
     assert gated_jobs(result) == "a b"
-    assert 1 <= (result.value or 0) < NEARLY_ALONE
+    assert 1 <= (value_of(result) or 0) < NEARLY_ALONE
 
 
 def test_jobs_that_meet_are_gated_together() -> None:
     # Two of them would fit.
     result = minimum(TIGHT, stretch_limit=0)
-    assert_sound(result)
-    assert_within_loss(result)
+    assert_sound(result, within_loss=True)
     assert len(gated_jobs(result).split()) < 3
     fewer = minimum(TIGHT.replace(jobs=TIGHT.jobs[:2]), stretch_limit=0)
-    assert_sound(fewer)
-    assert gated_jobs(fewer) == "a b"
+    assert_sound(fewer, "a b")
 
 
 @pytest.mark.parametrize("shared", ["fair", "tcp", "gated"])
 def test_some_of_the_jobs_that_meet_may_be_gated(shared: str) -> None:
     result = minimum(TIGHT, network=shared)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert result.value is not None
-    assert result.unshifted_ms is not None
-    assert result.value <= sum(result.unshifted_ms.values()) / 300 + 1e-5
+    assert_sound(result, within_loss=True)
+    assert value_of(result) <= sum(unshifted_of(result).values()) / 300 + 1e-5
     fits = minimum(NESTED, network=shared)
     assert_sound(fits)
-    assert fits.value is not None
-    assert fits.value < NEARLY_ALONE
+    assert value_of(fits) < NEARLY_ALONE
 
 
 @pytest.mark.slow
@@ -135,17 +124,15 @@ def test_equal_seeds_give_equal_results() -> None:
     assert once.offsets == again.offsets
     assert once.stretch == again.stretch
     assert once.schedule.gated == again.schedule.gated
-    assert once.schedule.expected_ms == again.schedule.expected_ms
-    assert once.unshifted_ms == again.unshifted_ms
+    assert expected_of(once) == expected_of(again)
+    assert unshifted_of(once) == unshifted_of(again)
 
 
 def test_no_job_is_gated_without_gain() -> None:
     result = minimum(ENDLESS)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == ""
+    assert_sound(result, "", within_loss=True)
     assert result.status is Status.FEASIBLE
-    assert result.value == pytest.approx(2, abs=0.02)
+    assert value_of(result) == pytest.approx(2, abs=0.02)
     assert result.offsets == ENDLESS.unshifted
 
 
@@ -157,11 +144,9 @@ def test_job_that_overloads_its_link_is_slow_alone() -> None:
         other=100,
     )
     result = minimum(wide)
-    assert_sound(result)
-    assert gated_jobs(result) == ""
-    assert result.schedule.expected_ms is not None
-    assert float(result.schedule.expected_ms["a"]) == pytest.approx(309, abs=1)
-    assert result.schedule.expected_ms["b"] == 100
+    assert_sound(result, "")
+    assert float(expected_of(result)["a"]) == pytest.approx(309, abs=1)
+    assert expected_of(result)["b"] == 100
     assert result.status is Status.FEASIBLE
 
 
@@ -170,6 +155,5 @@ def test_two_fixed_jobs_that_meet_are_not_both_gated() -> None:
         jobs=tuple(each.model_copy(update={"fixed_offset": 0}) for each in ALTERNATING.jobs)
     )
     result = minimum(fixed)
-    assert_sound(result)
-    assert_within_loss(result)
+    assert_sound(result, within_loss=True)
     assert gated_jobs(result) != "a b"

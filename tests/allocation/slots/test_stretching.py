@@ -19,9 +19,9 @@ from tests.allocation.slots.cases import (
     TIGHT,
     UNEVEN,
     assert_sound,
-    assert_within_loss,
     gated_jobs,
     minimum,
+    value_of,
 )
 from tests.builders import job, network
 
@@ -35,12 +35,9 @@ def stretchable(slots: int) -> Instance:
 @pytest.mark.parametrize(("slots", "limit"), [(1, None), (3, None), (1, "20%"), (9, "5%")])
 def test_jobs_are_stretched_within_both_limits(slots: int, limit: str | None) -> None:
     result = minimum(stretchable(slots), stretch_limit=limit)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == "a b"
+    assert_sound(result, "a b", within_loss=True)
     assert result.stretch == {"a": 1, "b": 0}  # enough for both, and 5 % of 20 slots
-    assert result.value is not None
-    assert result.value <= Fraction(107, 100)
+    assert value_of(result) <= Fraction(107, 100)
     assert result.schedule.stretch_limit is None
 
 
@@ -56,11 +53,8 @@ def test_jobs_are_stretched_as_far_as_it_pays() -> None:
     # 36 and 38 of 80 slots: 6 are idle.
     pair = network(*(job(n, 80, (0, m, 100), jitter=0.01) for n, m in (("a", 36), ("b", 38))))
     result = minimum(pair)
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == "a b"
-    assert result.value is not None
-    assert result.value <= Fraction(1015, 1000)
+    assert_sound(result, "a b", within_loss=True)
+    assert value_of(result) <= Fraction(1015, 1000)
     assert max(result.stretch.values()) <= 1  # two slots alone are 2.5 %
 
 
@@ -80,15 +74,13 @@ def test_larger_limit_is_never_worse(shared: str | None, seed: int) -> None:
     for limit in (0, "3%", "10%", "20%", None):
         result = minimum(network(*jobs), stretch_limit=limit, network=shared)
         assert_sound(result)
-        values.append(result.value or 0)
+        values.append(value_of(result) or 0)
     assert all(more <= less for less, more in pairwise(values))
 
 
 def test_stretch_limit_allows_more_and_is_stated() -> None:
     result = minimum(UNEVEN, stretch_limit="20%")
-    assert_sound(result)
-    assert_within_loss(result)
-    assert gated_jobs(result) == "a b"
+    assert_sound(result, "a b", within_loss=True)
     assert 1 <= result.stretch["a"] <= 4
     assert result.schedule.stretch_limit == Fraction(result.stretch["a"], 20)
     document = result.schedule.to_dict()
@@ -125,8 +117,7 @@ def test_groups_on_wide_link_keep_hyperperiod_limit() -> None:
     options: dict[str, Any] = {"time_limit": None, "threads": 1, "stretch_limit": "20%"}
     for limit, hyperperiods in ((1_000_000, {420}), (400, range(401))):
         limited = allocate(Instance.from_dict(wide.to_dict(), hyperperiod_limit=limit), **options)
-        assert_sound(limited)
-        assert gated_jobs(limited) == "x0 x1 y0 y1"
+        assert_sound(limited, "x0 x1 y0 y1")
         periods = (each.period + limited.stretch[each.name] for each in wide.jobs)
         assert lcm(*periods) in hyperperiods
 

@@ -89,7 +89,7 @@ class Known(SimState):
 
     def left_ms(self, index: int) -> float:
         placed = self.running[index]
-        length = placed.job.iterations * placed.pattern.isolated_ms
+        length = placed.job.iterations * placed.profile.isolated_ms
         ran = self.now - self.began[index]
         left = max(length - ran, LATE * ran)
         return left if self.lengths_known else None  # type: ignore[return-value]
@@ -106,7 +106,7 @@ def simulated(day: Story) -> Iterator[Places]:
         state.now, job = 1000.0 * now, by_name[name]
         if event == "comes":
             if not day.lengths_known:
-                job.__dict__["request"] = replace(job.request, length_ms=None)
+                job = by_name[name] = replace(job, length_ms=None)
             queue.append(job)
         elif job in queue:
             queue.remove(job)
