@@ -142,7 +142,13 @@ class UniformCluster(Record):
         An interface is called after its node, and a node has 16 cores and 128 GiB for each GPU.
         """
         names = [f"rack-{index}" for index in range(self.racks or 0)]
-        racks = [Rack(name=rack, **self._links(rack)) for rack in names]
+        racks, spines = [], range(self.spines or 1)
+        for name in names:
+            its: dict[str, Any] = {"uplink": f"{name}-uplink"}
+            if len(spines) > 1:
+                ends = ("uplink", "downlink")
+                its = {f"{to}s": tuple(f"{name}-{to}-{spine}" for spine in spines) for to in ends}
+            racks.append(Rack(name=name, **its))
         digits = max(2, len(str(self.nodes - 1)))
         nodes, has = [], room_of(self.gpus)
         for index in range(self.nodes):
@@ -150,8 +156,8 @@ class UniformCluster(Record):
             rack = names[home] if names else None
             nodes.append(Node(name=name, has=has, interface=name, rack=rack))
         links = [Link(name=node.name, capacity=self.nic) for node in nodes]
-        for its in racks:
-            between = (*its.ups, *(its.downlinks or ()))
+        for switch in racks:
+            between = (*switch.ups, *(switch.downlinks or ()))
             links += [Link(name=link, capacity=self.uplink) for link in between]
         as_given = ("gpu", "background", "traffic_classes", "hash_seed", "network")
         tree = {
@@ -166,15 +172,6 @@ class UniformCluster(Record):
             "routing": self.routing or "ecmp",
         }
         return Cluster.model_validate(tree)
-
-    def _links(self, rack: str) -> dict[str, Any]:
-        """Return the names of the links between a rack and the spines."""
-        if (self.spines or 1) == 1:
-            return {"uplink": f"{rack}-uplink"}
-        spines = range(self.spines or 1)
-        return {
-            f"{to}s": tuple(f"{rack}-{to}-{s}" for s in spines) for to in ("uplink", "downlink")
-        }
 
 
 def _in_full(value: Any) -> Any:

@@ -32,7 +32,6 @@ from metronome_opt.scenario.collectives import TrainingStep
 from metronome_opt.scenario.traffic import Moment, transfer
 from metronome_opt.scenario.workload import MAX_COUNT, Rational, data_folder, file_of, find_files
 
-MEASURED_FORMAT = "metronome-measured/1"
 MEASURED = {"measured": "bfloat16", "measured-tf32": "tf32"}  # traffic of jobs; its precision
 
 _Text = Annotated[str, Field(min_length=1)]
@@ -60,7 +59,7 @@ class _Lasting(_Spread):
     median: Rational
 
 
-class Device(Record):
+class _Device(Record):
     """The device that a step was measured on.
 
     Parameters
@@ -151,7 +150,7 @@ class MeasuredStep(Record):
     precision: _Text
     optimizer: _Text
     parameters: _Bytes
-    device: Device
+    device: _Device
     software: FrozenMap[Name, str | None]
     command: _Text
     commit: str | None

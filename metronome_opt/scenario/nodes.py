@@ -12,15 +12,15 @@ from metronome_opt.files.records import Name, Record, refuse
 from metronome_opt.scenario.workload import IF_GIVEN, Speed, megabits
 
 # So many times the largest number of tasks fits 64 bits.
-Amount = Annotated[int, Field(ge=0, le=2**40)]
+_Amount = Annotated[int, Field(ge=0, le=2**40)]
 
 
 class Resources(Record):
     """Resources that a task needs, or a node has."""
 
-    gpus: Amount = 0
-    cpu_millicores: Amount = 0
-    memory_mib: Amount = 0
+    gpus: _Amount = 0
+    cpu_millicores: _Amount = 0
+    memory_mib: _Amount = 0
 
     @property
     def vector(self) -> tuple[int, int, int]:

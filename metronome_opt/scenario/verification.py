@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import build_scenario
-from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
@@ -47,34 +46,28 @@ def verify_placed(
     if faults:
         return None, faults
     problem = build_scenario(placed.at(places, schedule.paths), known)
-    faults = check_traffic(source, problem, places, schedule.paths)
+    faults = check_traffic(source, problem, schedule.paths or ())
     return problem, (*faults, *verify_schedule(problem.instance, schedule))
 
 
 def check_traffic(
-    scenario: Scenario,
-    problem: PlacedInstance,
-    places: Mapping[str, Sequence[str]] | None = None,
-    paths: Mapping[str, Paths] | None = None,
+    scenario: Scenario, problem: PlacedInstance, chosen: Collection[str] = ()
 ) -> tuple[Violation, ...]:
-    """Return where the instance of a problem differs from that of its scenario at a placement.
+    """Return where the instance of a problem differs from that of its scenario at its placement.
 
     The steps of jobs are those of the problem: the computing and sending of a model is not checked,
     but what becomes of it at a placement.
 
     Parameters
     ----------
-    places
-        The nodes of the tasks of each job; None for those that the problem was built with.
-    paths
-        The spines that were chosen for flows; the others have those of their hashes.
+    chosen
+        The jobs whose spines were chosen; flows of the others have those of their hashes.
     """
     known = {traffic.job.name: traffic for traffic in problem.traffic}
     document = _document(scenario, known)
-    if places is None:
-        places = {name: traffic.job.nodes or () for name, traffic in known.items()}
+    places = {name: traffic.job.nodes or () for name, traffic in known.items()}
     return (
-        *check_paths(document, places, problem.paths, paths or ()),
+        *(check_paths(document, places, problem.paths, chosen) if problem.paths else ()),
         *check_instance(document, places, problem.instance, problem.paths),
     )
 

@@ -5,8 +5,7 @@ It shares no code with solvers and kernels.
 
 from metronome_opt.verify.evaluation import Violation, evaluate
 from metronome_opt.verify.iterations import check_instance
-from metronome_opt.verify.paths import check_paths
-from metronome_opt.verify.places import check_places
+from metronome_opt.verify.places import check_paths, check_places
 from metronome_opt.verify.statements import comparable_part, verify_schedule
 
 __all__ = [

@@ -70,71 +70,53 @@ def placed(made: Cluster, counts: Sequence[int], algorithm: Algorithm) -> Placem
 
 
 @pytest.mark.parametrize(
-    ("nodes", "gpus", "algorithm", "kind", "mbit"),
+    ("nodes", "gpus", "ring", "tree", "pairs"),
     [
-        # A ring of n sends 2 (n - 1) / n of the buffer out of each node, or half of that.
-        (2, 1, "ring", "all-reduce", 16_000),
-        (2, 1, "ring", "all-gather", 8_000),
-        (2, 1, "ring", "reduce-scatter", 8_000),
-        (4, 1, "ring", "all-reduce", 24_000),
-        (4, 1, "ring", "all-gather", 12_000),
-        (4, 1, "ring", "reduce-scatter", 12_000),
-        (2, 8, "ring", "all-reduce", 30_000),
-        (2, 8, "ring", "all-gather", 15_000),
-        (2, 8, "ring", "reduce-scatter", 15_000),
-        (4, 8, "ring", "all-reduce", 31_000),
-        (4, 8, "ring", "all-gather", 15_500),
-        (4, 8, "ring", "reduce-scatter", 15_500),
-        # N nodes in a double binary tree send 2 (N - 1) / N each; nothing else goes in trees.
-        (2, 1, "tree", "all-reduce", 16_000),
-        (4, 1, "tree", "all-reduce", 24_000),
-        (2, 8, "tree", "all-reduce", 16_000),
-        (4, 8, "tree", "all-reduce", 24_000),
-        (4, 8, "tree", "all-gather", 15_500),
-        # A GPU sends 1 / n of the buffer to each of those on other nodes.
-        (2, 1, "all-to-all", "all-to-all", 8_000),
-        (4, 1, "all-to-all", "all-to-all", 12_000),
-        (2, 8, "all-to-all", "all-to-all", 8 * 8 * 1000),
-        (4, 8, "all-to-all", "all-to-all", 8 * 24 * 500),
-        # All-reduces beside it are rings.
-        (4, 1, "all-to-all", "all-reduce", 24_000),
-        (4, 8, "all-to-all", "all-reduce", 31_000),
-        # Each task with a flow of its own, as if all its partners were on other nodes.
-        (2, 1, "tasks", "all-reduce", 16_000),
-        (2, 8, "tasks", "all-reduce", 8 * 30_000),
-        (2, 8, "tasks", "all-to-all", 8 * 15_000),
-        (2, 8, "tasks", "point-to-point", 8 * 16_000),
-        (4, 1, "tasks", "point-to-point", 16_000),
+        (2, 1, 16_000, 16_000, 8_000),
+        (4, 1, 24_000, 24_000, 12_000),
+        (2, 8, 30_000, 16_000, 8 * 8 * 1000),
+        (4, 8, 31_000, 24_000, 8 * 24 * 500),
     ],
 )
 @pytest.mark.parametrize("rails", [1, 4])
 def test_volumes_out_of_a_node(
-    nodes: int, gpus: int, rails: int, algorithm: Algorithm, kind: Collective, mbit: int
+    nodes: int, gpus: int, ring: int, tree: int, pairs: int, rails: int
 ) -> None:
+    """A ring of n sends 2 (n - 1) / n of the buffer out of each node, or half of that.
+
+    N nodes in a double binary tree send 2 (N - 1) / N each; nothing else goes in trees. A GPU sends
+    1 / n of the buffer to each of those on other nodes. Tasks with flows of their own send as if
+    all their partners were there.
+    """
+    half, size = Fraction(ring, 2), MBIT * gpus
+    expected: dict[tuple[Algorithm, Collective], Fraction | int] = {
+        ("ring", "all-reduce"): ring,
+        ("ring", "all-gather"): half,
+        ("ring", "reduce-scatter"): half,
+        ("tree", "all-reduce"): tree,
+        ("tree", "all-gather"): half,
+        ("all-to-all", "all-to-all"): pairs,
+        ("all-to-all", "all-reduce"): ring,
+        ("tasks", "all-reduce"): gpus * ring,
+        ("tasks", "all-to-all"): gpus * half,
+        ("tasks", "point-to-point"): size,
+    }
     made = cluster(nodes, gpus, rails=rails)
-    assert out_of_node(full(made, algorithm), kind) == mbit
-    if algorithm != "tasks":  # it does not matter how many GPUs a task has
-        assert out_of_node(full(made, algorithm, each=gpus), kind) == mbit
+    for (algorithm, kind), mbit in expected.items():
+        assert out_of_node(full(made, algorithm), kind) == mbit
+        if algorithm != "tasks":  # it does not matter how many GPUs a task has
+            assert out_of_node(full(made, algorithm, each=gpus), kind) == mbit
 
 
-@pytest.mark.parametrize(
-    ("kind", "mbit"),
-    [
-        ("all-reduce", 28_000),
-        ("all-gather", 14_000),
-        ("reduce-scatter", 14_000),
-        ("all-to-all", 14_000),
-        ("point-to-point", 16_000),
-    ],
-)
 @pytest.mark.parametrize("algorithm", ["ring", "tree", "tasks", "all-to-all"])
-def test_volumes_on_one_node_cross_gpu_links(
-    algorithm: Algorithm, kind: Collective, mbit: int
-) -> None:
+def test_volumes_on_one_node_cross_gpu_links(algorithm: Algorithm) -> None:
     placement = full(cluster(1, 8, link_gbps=160), algorithm)
-    burst = placement.transport.burst(transfer(kind))
-    assert [burst.volume, burst.rate] == [mbit, 160_000]
     assert not placement.links
+    halves: list[Collective] = ["all-gather", "reduce-scatter", "all-to-all"]
+    volumes: dict[Collective, int] = {"all-reduce": 28_000, "point-to-point": 16_000}
+    for kind, mbit in {**volumes, **dict.fromkeys(halves, 14_000)}.items():
+        burst = placement.transport.burst(transfer(kind))
+        assert [burst.volume, burst.rate] == [mbit, 160_000]
 
 
 def test_a_group_sends_what_its_members_do() -> None:

@@ -18,7 +18,6 @@ from metronome_opt.scenario.verification import check_traffic, verify_placed
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_places
 from tests import builders
-from tests.builders import job
 from tests.fabrics import scene
 from tests.tiers import examples
 
@@ -151,38 +150,6 @@ def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
 
 
 # ------------------------------------------------------------------ flows
-
-UPLINKS = {"rack-0-uplink": 1, "rack-1-uplink": 1}
-
-
-@pytest.mark.parametrize(
-    ("allreduce", "nodes", "flows"),
-    [
-        ("tasks", "0 0", {}),
-        ("tasks", "0 0 1", {"node-00": 2, "node-01": 1}),
-        (
-            "tasks",
-            "0 0 1 2",
-            {"node-00": 2, "node-01": 1, "node-02": 1, "rack-0-uplink": 3, "rack-1-uplink": 1},
-        ),
-        ("ring", "0 0 1", {"node-00": 1, "node-01": 1}),
-        ("ring", "0 0 1 2", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
-        # Round by round of nodes 0, 2, 1: each step but the last one, 1 to 0, changes the rack.
-        ("ring", "0 2 1", {"node-00": 1, "node-01": 1, "node-02": 1, **UPLINKS}),
-        ("ring", "0 0 2 2", {"node-00": 1, "node-02": 1, **UPLINKS}),
-    ],
-)
-def test_flows_follow_from_nodes(allreduce: str, nodes: str, flows: dict[str, int]) -> None:
-    names = [f"node-0{number}" for number in nodes.split()]
-    asked = scenario(described("a", len(names), allreduce=allreduce))
-    problem = build_problem(asked, {"a": names})
-    said = "places.a: node-03: stated 1 flow, but 0 flows"
-    for more, faults in (({}, []), ({"node-03": 1}, [said])):
-        stated = problem.instance.replace(
-            jobs=(job("a", 4, (0, 1, 2000), links={**flows, **more}),)
-        )
-        found = check_traffic(asked, replace(problem, instance=stated))
-        assert [str(fault) for fault in found] == faults
 
 
 def test_links_are_those_of_the_cluster() -> None:
