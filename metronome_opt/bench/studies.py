@@ -168,13 +168,16 @@ class StudyPart:
 
         The ratio of 0 to 0 is 1; one is infinite where a number of the two is not known.
         """
-        if not {policy, against} <= set(self._done):
+        if not {policy, against} <= {name for _, _, name in self._done}:
             return None
-        pairs = self._by_policy[measure][[policy, against]].dropna()
-        top, bottom = pairs[policy], pairs[against]
-        known = np.isfinite(pairs).all(axis=1)
-        ratios = (top / bottom).where(known, np.inf).mask(known & (top == bottom), 1.0)
-        return self._interval(ratios, policy, against)
+        runs = self._by_policy[measure]
+        pairs = runs[runs[policy].notna() & runs[against].notna()]
+        top, bottom = pairs[policy].to_numpy(), pairs[against].to_numpy()
+        known = np.isfinite(top) & np.isfinite(bottom)
+        ratios = np.full(len(pairs), np.inf)
+        np.divide(top, bottom, out=ratios, where=known & (bottom != 0))
+        ratios[known & (top == bottom)] = 1.0
+        return self._interval(pd.Series(ratios, pairs.index), policy, against)
 
     @cached_property
     def _by_policy(self) -> pd.DataFrame:
@@ -182,17 +185,23 @@ class StudyPart:
         return pd.DataFrame(self.runs.unstack("policy"))
 
     @cached_property
-    def _done(self) -> pd.DataFrame:
-        """Numbers of runs by seed, a column for each policy."""
-        return pd.DataFrame(self.runs.groupby(level=["seed", "policy"]).size().unstack("policy"))
+    def _done(self) -> frozenset[tuple[str, int, str]]:
+        """Cell, seed and policy of each run."""
+        return frozenset(self.runs.index)
 
     def _interval(self, values: pd.Series[float], *policies: str) -> Interval | None:
         """Return the mean of values by cell and seed over the seeds at which policies ran."""
-        runs = self._done.reindex(columns=list(policies))
-        whole = runs.index[(runs == len(self.cells)).all(axis=1)]
-        by_seed = values.dropna().groupby(level="seed").agg(fmean)
-        known = by_seed[by_seed.index.isin(whole)].tolist()
-        return mean_interval(known) if known and np.isfinite(known).all() else None
+        known: dict[int, list[float]] = {}
+        values = values.dropna()
+        for seed, value in zip(values.index.get_level_values("seed"), values, strict=True):
+            known.setdefault(seed, []).append(value)
+        wanted = list(product(self.cells, policies))
+        by_seed = [
+            fmean(known[seed])
+            for seed in self.seeds
+            if seed in known and all((cell, seed, policy) in self._done for cell, policy in wanted)
+        ]
+        return mean_interval(by_seed) if by_seed and all(map(math.isfinite, by_seed)) else None
 
 
 def split_study(records: Sequence[SimulationRecord]) -> tuple[StudyPart, ...]:
