@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.errors import format_path, quote
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -229,15 +229,6 @@ class Cluster(Record):
         if self.spines == 1 or self.routing == "spray":
             return None
         return paths if paths and self.routing == "chosen" else f"{self.hash_seed}/{job}"
-
-    def check_spines(self, paths: Paths) -> None:
-        """Refuse unknown spines."""
-        for task, spines in enumerate(paths):
-            for spine in spines:
-                if not 0 <= spine < self.spines:
-                    raise InputError(
-                        f"paths[{task}]: there is no spine {spine} of 0 to {self.spines - 1}"
-                    )
 
     def spans(self, racks: Collection[str | None]) -> tuple[int, ...]:
         """Return how many switches of each tier some racks are in, from the top."""

@@ -283,7 +283,10 @@ def _spines_of(
         if len(spines) != count:
             sends = f"it sends {pluralise(count, 'flow')} over spines; name one for each"
             raise InputError(f"paths[{task}]: {pluralise(len(spines), 'spine')}, and {sends}")
-    cluster.check_spines(paths)
+        for spine in spines:
+            if not 0 <= spine < cluster.spines:
+                there = f"there is no spine {spine} of 0 to {cluster.spines - 1}"
+                raise InputError(f"paths[{task}]: {there}")
     return paths
 
 
