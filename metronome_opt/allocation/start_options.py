@@ -27,8 +27,11 @@ def candidate_starts(
 ) -> list[StartOption]:
     """Return the starts of a job at its candidate placements after a time."""
     limit, resources = occupancy.candidates, occupancy.resources
-    nearest = resources.nearest(job) if limit == 1 else None
-    placements = resources.candidates(job, limit) if limit > 1 else [nearest] if nearest else []
+    if limit > 1:
+        placements = resources.candidates(job, limit)
+    else:
+        nearest = resources.nearest(job)
+        placements = [] if nearest is None else [nearest]
     return list(starts_at(occupancy, job, placements, after_ms))
 
 

@@ -98,7 +98,10 @@ class Metronome(Policy):
         decisions = decide_admissions(
             asked, self.occupancy(state), self._arrivals, self._seed, may_wait=self._waits
         )
-        yield from ((job, at) for job in waiting if (at := decisions[job.name].placement))
+        for job in waiting:
+            placement = decisions[job.name].placement
+            if placement is not None:
+                yield job, placement
 
     def choose_migrations(self, state: SimState, cost_ms: float) -> Mapping[str, Placement]:
         """Return the migrations of `allocation`; jobs whose nodes the scenario gives stay."""

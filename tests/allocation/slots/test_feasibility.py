@@ -1,20 +1,24 @@
-"""Feasibility in cases worked out by hand, and without a hyperperiod."""
+"""Feasibility in cases worked out by hand, of pairs, and without a hyperperiod."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from random import Random
 
 import pytest
 
+from metronome_opt.allocation.slots.feasibility import PairConflicts
 from metronome_opt.allocation.slots.feasibility_problem import (
     Conflict,
+    FeasibilityProblem,
     Reason,
     at_periods,
+    load,
     shorten_periods,
 )
 from metronome_opt.allocation.slots.job_selection import FEASIBILITY_SOLVERS, check_feasibility
 from metronome_opt.errors import InputError
-from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.verify import evaluate
 from tests.allocation.slots.feasibility_cases import check_offsets, fits, tiny_instance
 from tests.builders import job, network
@@ -138,3 +142,32 @@ def test_numbers_beyond_64_bits_are_scaled_or_refused_in_a_line() -> None:
     odd = [job("a", 10, (0, 6, 49 * 10**17)), job("b", 10, (0, 6, 49 * 10**17 + 1))]
     with pytest.raises(InputError, match=r"on 'link' add up to \d+, which does not fit 64-bit"):
         check_feasibility(network(*odd, capacity=50 * 10**17))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_pairs_fit_as_trying_all_offsets_says(seed: int) -> None:
+    draw = Random(seed)
+    cushion = draw.randint(0, 2)
+    instance = tiny_instance(draw)
+    free = [job.model_copy(update={"fixed_offset": None}) for job in instance.jobs[:2]]
+    instance = instance.replace(jobs=tuple(free))
+    pairs = PairConflicts(FeasibilityProblem(instance, cushion))
+    periods = {job.name: job.period + draw.randint(0, 3) for job in instance.jobs}
+    if not pairs.impossible:
+        assert pairs.fit(0, 1, *periods.values()) == fits(instance, periods, cushion)
+
+
+@pytest.mark.parametrize(
+    ("alone", "period", "cushion", "carried"),
+    [
+        (job("a", 10, (0, 4, 60)), 10, 0, Fraction(240, 10)),
+        (job("a", 10, (0, 4, 60)), 12, 2, Fraction(360, 12)),
+        (job("a", 10, (0, 4, 60)), 10, 9, Fraction(600, 10)),  # the whole period
+        # The first burst grows into the second, and the second around into the first.
+        (job("a", 10, (6, 2, 10), (1, 4, 60)), 10, 4, Fraction(5 * 60 + 5 * 10, 10)),
+    ],
+)
+def test_what_a_job_carries(alone: Job, period: int, cushion: int, carried: Fraction) -> None:
+    assert load(alone, period, cushion) == carried
+    longer = at_periods(network(alone), {"a": period}, cushion).jobs[0]
+    assert Fraction(longer.volume, period) >= carried

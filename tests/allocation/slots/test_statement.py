@@ -1,7 +1,9 @@
-"""Masters allow jobs that fit, and no jobs that were refuted."""
+"""Masters allow jobs that fit and no refuted ones; all back ends minimise alike, on time."""
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Collection
 from itertools import compress, product
 from random import Random
@@ -16,10 +18,13 @@ from metronome_opt.allocation.slots.feasibility import (
 from metronome_opt.allocation.slots.feasibility_problem import Conflict, FeasibilityProblem, Reason
 from metronome_opt.allocation.slots.integer_program import (
     Minimise,
+    Row,
     minimise_by_cpsat,
     minimise_by_highs,
+    minimise_in_process,
 )
 from metronome_opt.allocation.slots.job_selection import Master
+from metronome_opt.errors import SolverError
 from metronome_opt.solvers.budget import Budget
 from tests.allocation.slots.feasibility_cases import fits, tiny_instance
 from tests.builders import job, network
@@ -79,3 +84,27 @@ def test_weights_too_large_for_a_back_end_have_a_lower_bound(minimise: Minimise)
     gated, bound = Master(task, PairConflicts(task), minimise).solve()
     assert gated in ({"a": 4}, {"b": 4})
     assert 10**15 - 2**24 < bound <= 10**15
+
+
+def test_answers_are_those_of_this_process() -> None:
+    """At least one variable is 1, and not both of the first two: the cheapest one alone."""
+    rows = [Row(((-1, 0), (-1, 1), (-1, 2)), -1), Row(((1, 0), (1, 1)), 1)]
+    for minimise in (minimise_in_process, minimise_by_highs, minimise_by_cpsat):
+        assert minimise(Budget(30), [3, 2, 4], rows) == ([0, 1, 0], 2)
+
+
+def test_rows_that_cannot_be_kept_are_an_error_of_one_line() -> None:
+    with pytest.raises(SolverError, match="HiGHS ends with status 2") as error:
+        minimise_in_process(Budget(30), [1], [Row(((1, 0),), 0), Row(((-1, 0),), -1)])
+    assert "\n" not in str(error.value)
+
+
+def test_it_ends_on_time() -> None:
+    draw = random.Random(0)
+    weights = [[draw.randrange(1, 1000) for _ in range(200)] for _ in range(100)]
+    rows = [Row(tuple((-w, n) for n, w in enumerate(each)), -sum(each) // 2) for each in weights]
+    began = time.monotonic()
+    values, bound = minimise_in_process(Budget(1.5), [1] * 200, rows)
+    assert values is None or bound < sum(values)
+    assert time.monotonic() - began < 3
+    assert minimise_in_process(Budget(0), [1], []) == (None, 0)
