@@ -181,13 +181,13 @@ class PlanSimulator:
         """Return the means of slowdowns, given times over periods."""
         return tuple((self.weights @ slowdowns).tolist())
 
-    def run_once(self, plan: Plan) -> Engine:
-        """Return the engine after the first replication."""
-        engine = self._start(plan, self.seeds[0])
+    def run_once(self, plan: Plan, watched: Sequence[str] = ()) -> Engine:
+        """Return the engine after the first replication; rates on watched links are traced."""
+        engine = self._start(plan, self.seeds[0], watched)
         engine.run(self._horizon)
         return engine
 
-    def _start(self, plan: Plan, seed: int) -> Engine:
+    def _start(self, plan: Plan, seed: int, watched: Sequence[str] = ()) -> Engine:
         slot_ms = self.instance.slot_ms
         classes, sharing = {**self._classes, **plan.classes}, self.network
         jobs = [replace(r, traffic_class=classes.get(r.name, 0)) for r in self._jobs]
@@ -195,7 +195,9 @@ class PlanSimulator:
             gated = (runner.name in plan.periods for runner in jobs)
             jobs = [replace(r, weight=int(g)) for r, g in zip(jobs, gated, strict=True)]
             sharing = "strict"
-        engine = Engine(self._capacities, jobs, sharing=cast("Sharing", sharing), seed=seed)
+        engine = Engine(
+            self._capacities, jobs, sharing=cast("Sharing", sharing), seed=seed, watched=watched
+        )
         draw = np.random.default_rng(seed)
         wrong = draw.uniform(-_CLOCK_MS, _CLOCK_MS, len(jobs))
         phases = draw.uniform(0.0, 1.0, len(jobs))
