@@ -62,9 +62,24 @@ class CandidatePlacements(FreeResources):
     def placement(
         self, nodes: Sequence[str], job: JobRequest, paths: Paths | None = None
     ) -> Placement:
-        """Return the placement of the tasks of a job on nodes, one per task, by paths if chosen.
+        """Return the placement of a job on nodes, free or not.
 
-        An `InputError` if a link does not have 1 Mbit/s for each of the tasks.
+        Parameters
+        ----------
+        nodes
+            One per task.
+        paths
+            The spines that flows cross, where they can be chosen.
+
+        Returns
+        -------
+        Placement
+            Its rate is at least 1 Mbit/s.
+
+        Raises
+        ------
+        InputError
+            If a link has less than 1 Mbit/s for a flow, or as of `compute_placement`.
         """
         placement = self.by_paths(nodes, job, paths)
         link = placement.bottleneck

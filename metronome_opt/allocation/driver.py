@@ -49,9 +49,22 @@ def allocate_jobs(
     options: SlotSearchOptions,
     **terms: Any,
 ) -> Result:
-    """Return the better of what ``greedy`` and another solver of allocation find.
+    """Return the better of the results of ``greedy`` and of another solver of allocation.
 
-    The arguments are those of `allocate_once`.
+    Parameters
+    ----------
+    problem, source, solver, budget, options, terms
+        As of `allocate_once`.
+
+    Returns
+    -------
+    Result
+        That of ``greedy`` if it is proved, if time is over, or if the other is worse.
+
+    Raises
+    ------
+    InputError
+        If jobs do not fit their nodes, the cluster or its links.
     """
     from metronome_opt.allocation.slots.greedy import rotate_greedily
 

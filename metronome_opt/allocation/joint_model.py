@@ -107,7 +107,7 @@ def place_by_model(
         occupancy.remove(job.name)
     found = [start.placed.get(job.name) for job in jobs]
     pools = [
-        build_pool(occupancy.resources, job, [] if placed is None else [placed.placement])
+        _build_pool(occupancy.resources, job, [] if placed is None else [placed.placement])
         for job, placed in zip(jobs, found, strict=True)
         if not budget.stopped
     ]
@@ -135,7 +135,7 @@ def place_by_model(
     return best, left, model.pool_bound(chosen, bound)
 
 
-def build_pool(
+def _build_pool(
     resources: CandidatePlacements, job: JobRequest, first: Sequence[Placement] = ()
 ) -> list[Placement]:
     """Return placements of a job on free nodes: its candidates, moved to other racks and nodes.

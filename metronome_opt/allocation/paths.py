@@ -32,9 +32,19 @@ _Flow = tuple[int, int]  # the task that sends, and the number of the interface
 def route(
     occupancy: Occupancy, job: JobRequest, placement: Placement, draw: Random | None = None
 ) -> Placement:
-    """Return a placement of a job that is not placed with paths of low cost, if they can be chosen.
+    """Return a placement with paths of low cost.
 
-    A draw omits spines at random, so that a search finds other paths.
+    Parameters
+    ----------
+    occupancy
+        All other jobs.
+    draw
+        Omits spines at random, so that a search finds other paths; None to omit none.
+
+    Returns
+    -------
+    Placement
+        As given where paths cannot be chosen.
     """
     if not placement.paths or occupancy.resources.cluster.routing != "chosen":
         return placement
@@ -72,7 +82,27 @@ def route(
 def place_on_nodes(
     occupancy: Occupancy, job: JobRequest, nodes: Sequence[str], paths: Paths | None = None
 ) -> Placement:
-    """Return the placement of a job on nodes by some paths, or by chosen ones if None."""
+    """Return the placement of a job on nodes, with paths.
+
+    Parameters
+    ----------
+    occupancy
+        All other jobs.
+    nodes
+        One per task.
+    paths
+        The spines that flows cross; None to choose them by `route`.
+
+    Returns
+    -------
+    Placement
+        Its rate is at least 1 Mbit/s.
+
+    Raises
+    ------
+    InputError
+        As of `CandidatePlacements.placement`.
+    """
     resources = occupancy.resources
     if paths is None:
         paths = route(occupancy, job, resources.by_paths(nodes, job)).paths

@@ -225,7 +225,7 @@ class PlacementSearch:
         """
         few, left = replace(options, max_events=1), _MAX_REPATHED
         best = places
-        values = self.values_with_slots(best, few, budget)
+        values = self._values_with_slots(best, few, budget)
         stated = {job.name for job in self.scenario.jobs if job.paths is not None}
         spine_of = {
             name: next(spine for its in spot.paths for spine in its)
@@ -242,13 +242,13 @@ class PlacementSearch:
                 tried[job] = Spot(best[job].nodes, paths)
             if tried != best and left and not budget.stopped:
                 left -= 1
-                found = self.values_with_slots(tried, few, budget)
+                found = self._values_with_slots(tried, few, budget)
                 if is_better(found, values, MIN_GAIN):
                     best, values = tried, found
                     spine_of |= change
         return best
 
-    def values_with_slots(
+    def _values_with_slots(
         self, places: Places, options: SlotSearchOptions, budget: Budget
     ) -> Values:
         """Return the mean slowdowns that are minimised, with a plan that is searched."""

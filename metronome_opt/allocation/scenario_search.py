@@ -58,6 +58,11 @@ def allocate(
     options
         Limits of plans, weights in means, and threads, also for the solver of a joint model.
 
+    Returns
+    -------
+    tuple
+        The instance, and its plan, None where no plan was searched.
+
     Raises
     ------
     InputError

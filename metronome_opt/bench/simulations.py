@@ -262,6 +262,11 @@ def check_records(
         Records of the folder of the campaign.
     study, overrides
         The study, and the conditions that replace those of the study.
+
+    Raises
+    ------
+    InputError
+        With what differs, and the remedy.
     """
     sha256 = checksum(study)
     conditions = {cell.settings: _conditions_of(study, cell, overrides) for cell in study.cells}

@@ -76,10 +76,22 @@ class Engine:
         pattern: Iteration | None = None,
         windows: WindowSchedule | None = None,
     ) -> None:
-        """Start a job's first iteration at a time in ms, by default now.
+        """Start a job's first iteration.
 
-        A flow is never faster than its share of a link that the job has to itself. The pattern
-        replaces the stated one, with as many bursts; a job without windows never waits.
+        A flow is never faster than its share of a link that the job has to itself.
+
+        Parameters
+        ----------
+        job
+            Index of the job in `jobs`.
+        links
+            Number of flows on each link that the job crosses.
+        at
+            Time in ms; None for now.
+        pattern
+            Iteration instead of the stated one, with as many bursts.
+        windows
+            None for a job that never waits.
         """
         self._route(job, links, pattern)
         start = self.now if at is None else at
@@ -90,9 +102,16 @@ class Engine:
     def move(
         self, job: int, links: Mapping[str, int], *, at: float, pattern: Iteration | None = None
     ) -> None:
-        """Interrupt a job, and start it across other links, without windows, at a time.
+        """Interrupt a job, and start it on other links, without windows.
 
-        It repeats the iteration that was interrupted, with the same random numbers.
+        The job repeats the iteration that was interrupted, with equal random numbers.
+
+        Parameters
+        ----------
+        job, links, pattern
+            As of `start_job`.
+        at
+            Time of the new start, in ms.
         """
         self._flush_trace()
         loop.interrupt(self._state, job, at)
@@ -101,7 +120,15 @@ class Engine:
         self.set_windows(job, None)
 
     def reroute(self, job: int, links: Mapping[str, int], pattern: Iteration) -> None:
-        """Move the flows of a job to other links, whatever it does now."""
+        """Move the flows of a job to other links, whatever it does now.
+
+        Parameters
+        ----------
+        job, links
+            As of `start_job`.
+        pattern
+            Iteration on the new links, with as many bursts.
+        """
         self._flush_trace()
         left = loop.leave_links(self._state, job)
         self._leave_links(job)
@@ -122,9 +149,16 @@ class Engine:
         return bool(self._state.jobs[job]["period"])
 
     def set_windows(self, job: int, windows: WindowSchedule | None, start: float = 0.0) -> None:
-        """Set the windows of a job's next iteration and of the iterations after it; None for none.
+        """Set the windows of a job's next iteration and of the iterations after it.
 
-        The next iteration is planned to begin at `start`, in ms.
+        Parameters
+        ----------
+        job
+            Index of the job in `jobs`.
+        windows
+            None for none.
+        start
+            Planned beginning of the next iteration, in ms.
         """
         row = self._state.jobs[job]
         is_held = row["stage"] == state.HELD

@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
 
 def register(model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,)) -> None:
-    """Let all gradients of a DistributedDataParallel without a hook go through a gate.
+    """Let all gradients of a model go through a gate.
 
-    Bursts begin with the first buckets, by index from 0: as many in an iteration as the claim has.
+    Parameters
+    ----------
+    model
+        A DistributedDataParallel without a hook.
+    first_buckets
+        Indices from 0 of the buckets with which bursts begin: as many as an iteration of the claim
+        has bursts.
     """
     paced = _Paced(gate, frozenset(first_buckets))
     # DDP wants annotations that are these very types, or none.

@@ -203,7 +203,21 @@ class Cluster(Record):
     ) -> list[tuple[str, ...]]:
         """Return the interfaces next to the GPUs of tasks, if tasks get the next GPUs of nodes.
 
-        Which GPUs it really gets is known only when it runs. The GPUs are added to `taken`.
+        Which GPUs a task really gets is known only when it runs.
+
+        Parameters
+        ----------
+        nodes
+            One per task.
+        gpus
+            GPUs of a task.
+        taken
+            GPUs in use, by node; the GPUs of the tasks are added.
+
+        Returns
+        -------
+        list
+            The interfaces of each task.
         """
         rails = []
         for node in nodes:

@@ -254,6 +254,16 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
     def of_cluster(cls, name: str, cluster: Cluster, slot_ms: int, hyperperiod_ms: int) -> Self:
         """Return a cluster with a grid of time.
 
+        Parameters
+        ----------
+        slot_ms, hyperperiod_ms
+            Length of a slot, and of the hyperperiod, a multiple of it.
+
+        Returns
+        -------
+        ClusterSpec
+            Its hyperperiod is in slots.
+
         Raises
         ------
         InputError

@@ -65,7 +65,15 @@ class FreeResources:
         return int(self.free[:, 0].sum())
 
     def take(self, nodes: Sequence[str], task_resources: Resources, sign: int = -1) -> None:
-        """Take the resources of tasks on nodes; with a `sign` of 1 give them back."""
+        """Take the resources of tasks on nodes, without a check that they are free.
+
+        Parameters
+        ----------
+        nodes
+            One per task.
+        sign
+            1 to give the resources back.
+        """
         used, counts = self._count(nodes)
         self.free[used] += sign * counts[:, None] * np.array(task_resources.vector)
 

@@ -118,7 +118,25 @@ class JobTraffic:
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
     def period(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> int:
-        """Return its period at a place; if it is too long, the error names the field to change."""
+        """Return its period at a place.
+
+        Parameters
+        ----------
+        transport
+            How the place carries its collectives.
+        hyperperiod
+            In slots; None for a period without idle time.
+
+        Returns
+        -------
+        int
+            In slots, a divisor of the hyperperiod.
+
+        Raises
+        ------
+        InputError
+            If an iteration is longer than the hyperperiod; it names the field to change.
+        """
         slots = self.in_slots(transport, slot_ms)[1]
         try:
             return period_of(slots, hyperperiod, slot_ms)

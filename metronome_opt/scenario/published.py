@@ -125,8 +125,22 @@ class Published(Record):
     def step(self, model: str, gpus: int, batch: int | None = None) -> PublishedStep:
         """Return the iteration of a model that is nearest in GPUs, then in batch.
 
-        The smallest batch if none is given. An `InputError` names the models if that one is not
-        among them.
+        Parameters
+        ----------
+        model
+            Name or alias, in upper or lower case.
+        batch
+            None for the smallest one.
+
+        Returns
+        -------
+        PublishedStep
+            Numbers of GPUs and batches are compared by their ratios.
+
+        Raises
+        ------
+        InputError
+            If the model is not in the table; it names the models that are.
         """
         name = self.aliases.get(model.lower(), model.lower())
         steps = [step for step in self.steps if step.model == name]

@@ -123,7 +123,21 @@ def assignment_violations(
     stretch: Mapping[str, int],
     stretch_limit: Fraction | None,
 ) -> list[Violation]:
-    """Return the offsets and stretches that are missing, unknown or out of range."""
+    """Check the offsets and stretches of all jobs.
+
+    Parameters
+    ----------
+    offsets, stretch
+        Slots by job name; no stretch where omitted.
+    stretch_limit
+        The largest share of its period by which a job is stretched, beside its `max_stretch`;
+        None for 0.
+
+    Returns
+    -------
+    list
+        Values that are missing, of unknown jobs, out of range, or not as fixed.
+    """
     violations = []
     jobs = {job.name: job for job in instance.jobs}
     for field, values in (("offsets", offsets), ("stretch", stretch)):

@@ -158,10 +158,10 @@ def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float
         return None
     search = PlacementSearch(scenario, levels)
     terms = SlotSearchOptions(mean_weights=levels, max_events=1)
-    here = search.values_with_slots(spots_of(problem), terms, Budget())[0]
+    here = search._values_with_slots(spots_of(problem), terms, Budget())[0]
     least = here
     for places in all_places(scenario):
         if least <= 1:  # nothing is less
             break
-        least = min(least, search.values_with_slots(places, terms, Budget())[0])
+        least = min(least, search._values_with_slots(places, terms, Budget())[0])
     return here, least

@@ -97,12 +97,12 @@ def compare(scenario: Scenario) -> tuple[float, float]:
     search, options = PlacementSearch(scenario), SlotSearchOptions()
     problem, _ = allocate(scenario, Budget(60))
     found = {job.name: Spot(job.nodes or (), problem.paths[job.name]) for job in scenario.jobs}
-    reached = search.values_with_slots(found, options, Budget())[0]
+    reached = search._values_with_slots(found, options, Budget())[0]
     if reached <= 1:
         return reached, reached
     few = SlotSearchOptions(max_events=1)
     ranked = sorted(
-        all_paths(scenario), key=lambda paths: search.values_with_slots(paths, few, Budget())[0]
+        all_paths(scenario), key=lambda paths: search._values_with_slots(paths, few, Budget())[0]
     )
-    least = min(search.values_with_slots(each, options, Budget())[0] for each in ranked[:_TRIED])
+    least = min(search._values_with_slots(each, options, Budget())[0] for each in ranked[:_TRIED])
     return reached, min(reached, least)

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from benchmarks.allocation import price
-from metronome_opt.allocation.joint_model import build_pool, place_by_model
+from metronome_opt.allocation.joint_model import _build_pool, place_by_model
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
 from metronome_opt.allocation.request import PlacedJob
@@ -39,7 +39,7 @@ def choices(search: PlacementSearch, pools: Sequence[Sequence[Placement]]) -> It
 
 def least(search: PlacementSearch) -> tuple[tuple[int, int], float]:
     """Return what the best choice from the pools leaves out, and its price."""
-    pools = [build_pool(search.occupancy().resources, job) for job in search.unplaced]
+    pools = [_build_pool(search.occupancy().resources, job) for job in search.unplaced]
     return min(
         (lost([job for job in search.unplaced if job.name not in found.placed]), price(found))
         for found in choices(search, pools)
@@ -98,7 +98,7 @@ def test_pools_have_distinct_placements_that_jobs_tolerate() -> None:
     search = PlacementSearch(draw_scenario(6))
     room = search.occupancy().resources
     for demand in search.unplaced:
-        pool = build_pool(room, demand)
+        pool = _build_pool(room, demand)
         assert len({placement.nodes for placement in pool}) == len(pool)
         assert all(room.try_nodes(placement.nodes, demand) for placement in pool)
-        assert build_pool(room, demand, pool[-1:])[0] == pool[-1]
+        assert _build_pool(room, demand, pool[-1:])[0] == pool[-1]

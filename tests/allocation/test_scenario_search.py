@@ -48,7 +48,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
         levels = simulated_levels(["lexicographic"], {job.name: job.priority for job in drawn.jobs})
         search = PlacementSearch(drawn, levels)
         by_priority, strict = (
-            search.values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())
+            search._values_with_slots(places, SlotSearchOptions(mean_weights=levels), Budget())
             for places in (
                 spots_of(allocate(drawn, Budget(), options=SlotSearchOptions(mean_weights=each))[0])
                 for each in (None, levels)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation import simulate
-from metronome_opt.simulation.policies.transport import divide_levels, first_gain
+from metronome_opt.simulation.policies.transport import _divide_levels, first_gain
 from tests.builders import iteration_of
 from tests.simulation.runs import column, job_table
 from tests.simulation.scenes import scene, switch, work
@@ -98,7 +98,7 @@ def all_meet(intensities: Sequence[float]) -> NDArray[np.float64]:
 
 def test_least_intensities_share_levels() -> None:
     """4 with 3 and 2 with 1 loses 4 + 2; 3, 2 and 1 together would lose 3 + 3 + 2."""
-    levels = divide_levels(all_meet(range(10, 0, -1)), 8, Random(0))
+    levels = _divide_levels(all_meet(range(10, 0, -1)), 8, Random(0))
     assert levels == [0, 1, 2, 3, 4, 5, 6, 6, 7, 7]
 
 
@@ -108,7 +108,7 @@ def test_levels_follow_priorities(jobs: int, levels: int, random: Random) -> Non
     """No division that does so loses less, if there is a topological order only."""
     intensities = [random.randint(1, 9) for _ in range(jobs)]
     losses = all_meet(intensities)
-    chain = divide_levels(losses, levels, random)
+    chain = _divide_levels(losses, levels, random)
 
     def lost(division: Sequence[int]) -> float:
         return sum(
@@ -122,6 +122,6 @@ def test_levels_follow_priorities(jobs: int, levels: int, random: Random) -> Non
     losses[np.triu_indices(jobs, 1)] *= [
         random.random() < 0.5 for _ in range(jobs * (jobs - 1) // 2)
     ]
-    free = divide_levels(losses, levels, random)
+    free = _divide_levels(losses, levels, random)
     assert all(free[i] <= free[j] < levels for i, j in zip(*losses.nonzero(), strict=True))
     assert lost(free) <= lost(chain)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metronome_opt.compiling import kernel
 from metronome_opt.engine.conditions import TcpShares
-from metronome_opt.engine.fluid.loop import mix, share_of_burst
+from metronome_opt.engine.fluid.loop import _share_of_burst, mix
 from metronome_opt.engine.fluid.state import EngineState, Floats, empty_state
 from metronome_opt.problem.instance import Instance
 from metronome_opt.simulation import Conditions
@@ -84,7 +84,7 @@ def shares(state: EngineState, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
     drawn = np.empty(count)
     for draw in range(count):
-        drawn[draw] = share_of_burst(state, 0, mix(np.uint64(5), draw))
+        drawn[draw] = _share_of_burst(state, 0, mix(np.uint64(5), draw))
     return drawn
 
 

@@ -70,7 +70,7 @@ class _Prover:
             link, names = full
             return Refutation(periods={name: periods[name] for name in names}, link=link)
         most = self._steps // 2  # a tree that is too long leaves steps to the others
-        tree, left = search_tree(self._problem, periods, most)
+        tree, left = _search_tree(self._problem, periods, most)
         self._steps -= most - max(left, 0)
         return Refutation(periods=periods, branching=tree)
 
@@ -98,7 +98,7 @@ class _Prover:
             yield Refutation(periods={name: periods[name] for name in loads}, link=link.name)
 
 
-def search_tree(
+def _search_tree(
     problem: FeasibilityProblem, periods: Mapping[str, int], steps: int = MAX_STEPS
 ) -> tuple[tuple[int, ...] | None, int]:
     """Return a search tree which shows that jobs do not fit, and how many steps are left.

@@ -72,7 +72,15 @@ class PartialSchedule:
         return cost
 
     def put(self, name: str, period: int, offset: int) -> None:
-        """Place a job that is not placed, where it fits."""
+        """Place a job.
+
+        Parameters
+        ----------
+        name
+            A job that is not placed.
+        period, offset
+            Slots where the job fits, by `costs`; this is not checked.
+        """
         self.kept[name] = (period, offset)
         for link in self.instance.job(name).links:
             row = self._demand[link]

@@ -47,7 +47,18 @@ class IterationTimes(NamedTuple):
 
     @staticmethod
     def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
-        """Simulate jobs under a schedule on a network, as of `PlanSimulator`."""
+        """Simulate jobs under a schedule.
+
+        Parameters
+        ----------
+        network
+            As of `PlanSimulator`.
+
+        Returns
+        -------
+        dict
+            Mean iteration time of each job, in ms.
+        """
         return iteration_times(instance, Plan.of(instance, schedule), network)
 
 

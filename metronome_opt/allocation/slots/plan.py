@@ -79,7 +79,20 @@ def expected_ms(
 def mean_slowdown(
     instance: Instance, times_ms: Mapping[str, Fraction], *, is_weighted: bool = True
 ) -> Fraction:
-    """Return the mean of iteration time over the best one; unweighted if all weights are 0."""
+    """Return the mean slowdown of all jobs.
+
+    Parameters
+    ----------
+    times_ms
+        Mean iteration time of each job, by name.
+    is_weighted
+        Whether jobs count by weight; equally if all weights are 0.
+
+    Returns
+    -------
+    Fraction
+        The mean of iteration time over the best one.
+    """
     weighs = is_weighted and any(job.weight for job in instance.jobs)
     weights = {job.name: job.weight if weighs else 1 for job in instance.jobs}
     total = sum(

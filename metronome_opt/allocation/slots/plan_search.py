@@ -165,7 +165,20 @@ Report = Callable[[Fraction], None]
 
 
 def find_plan(instance: Instance, options: SlotSearchOptions, budget: Budget) -> Plan:
-    """Return the plan of the smallest weighted mean slowdown that is found in time."""
+    """Return the plan of the smallest weighted mean slowdown that is found in time.
+
+    Parameters
+    ----------
+    options
+        Limits of the plan, and weights in the mean.
+    budget
+        Time, which groups of jobs share in proportion to their sizes.
+
+    Returns
+    -------
+    Plan
+        Of all jobs; a group without time for a search is ungated.
+    """
     plan = Plan(dict(instance.unshifted))
     for found, _ in _search_groups(instance, options, budget):
         plan = plan.joined(found)

@@ -143,7 +143,7 @@ class _Group:
     def _near(self, plan: Plan) -> Plan:
         """Return a plan rotated so that waiting for it costs least."""
         kept = list(plan.periods)
-        ways = rotate(
+        ways = _rotate(
             list(plan.periods.values()),
             [self.corrected.offsets[name] % plan.periods[name] for name in kept],
             [plan.offsets[name] for name in kept],
@@ -220,7 +220,7 @@ class _Group:
         return f"{lost}, {then:.1f} % in the new slots"
 
 
-def rotate(
+def _rotate(
     periods: Sequence[int], current: Sequence[int], offsets: Sequence[int]
 ) -> Iterator[tuple[int, ...]]:
     """Yield offsets with all jobs shifted by as many slots, so that one of them keeps its own."""

@@ -223,6 +223,19 @@ class PlanSimulator:
 
 
 def burst_windows(period_ms: float, phases: Iterable[Phase], slot_ms: int) -> WindowSchedule:
-    """Return the windows of the bursts of a gated job."""
+    """Return the windows of the bursts of a gated job.
+
+    Parameters
+    ----------
+    period_ms
+        From one window of a burst to its next.
+    phases
+        The bursts, in slots.
+
+    Returns
+    -------
+    WindowSchedule
+        Its tolerance is 2 % of the period.
+    """
     bursts = sorted(float(phase.start * slot_ms) for phase in phases)
     return WindowSchedule(period_ms, _FIRST_TOLERANCE * period_ms, bursts_ms=tuple(bursts))

@@ -70,7 +70,7 @@ def _normal(word: np.uint64) -> float:
 
 
 @kernel
-def share_of_burst(state: EngineState, job: int, draw: np.uint64) -> float:
+def _share_of_burst(state: EngineState, job: int, draw: np.uint64) -> float:
     """Return the share of a burst that begins now, which it keeps to its end.
 
     The share of a burst that begins by itself is drawn from a lognormal distribution of median 1.
@@ -191,7 +191,7 @@ def _send(state: EngineState, job: int) -> None:
     row.rank = row.next_rank
     if row.uses > 0:
         if state.clock[0].tcp:
-            row.base = share_of_burst(state, job, _draw(row))
+            row.base = _share_of_burst(state, job, _draw(row))
         row.share = row.base
         if state.clock[0].slope != 0.0:
             row.step = 0

@@ -59,7 +59,7 @@ def grow(state: EngineState, job: int) -> None:
 
 
 @inner
-def set_rate(state: EngineState, job: int, rate: float) -> None:
+def _set_rate(state: EngineState, job: int, rate: float) -> None:
     """Set the rate of a burst from now on."""
     row = state.jobs[job]
     grows = state.clock[0].slope != 0.0
@@ -284,7 +284,7 @@ def _share_out(state: EngineState, count: int) -> None:
         if count == before:
             break
     for i in range(count):
-        set_rate(state, members[i], jobs[members[i]].offer)
+        _set_rate(state, members[i], jobs[members[i]].offer)
 
 
 @inner
@@ -400,7 +400,7 @@ def begin_burst(state: EngineState, job: int) -> None:
         if is_over(state, link):
             contended = True
     if not contended:
-        set_rate(state, job, own)
+        _set_rate(state, job, own)
         return
     share_around(state, job)
 

@@ -54,7 +54,23 @@ def build_manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> Manifests:
-    """Return every object of an export by file, of a true schedule; see `export_claims`."""
+    """Return every object of an export.
+
+    Parameters
+    ----------
+    instance, schedule, deployment, namespace
+        As of `export_claims`; the schedule is taken to be true.
+
+    Returns
+    -------
+    Manifests
+        Lists of objects by name of the file.
+
+    Raises
+    ------
+    InputError
+        If `namespace` is not valid, or a bandwidth is larger than a quantity can hold.
+    """
     naming = Naming(deployment, namespace)
     objects: tuple[list[Manifest], ...] = (
         read_shipped("crds.yaml"),

@@ -246,9 +246,25 @@ class Monitor:
         self._concerned |= review.concerned & (known.keys() | links)
 
     def apply(self, state: ClusterState, review: SlotReview, decision: SlotDecision) -> int:
-        """Apply a decision, and return the number of gangs with other slots.
+        """Apply a decision.
 
-        If reservations are not as reviewed nothing changes, and the review is due again.
+        Parameters
+        ----------
+        state
+            The state to change.
+        review, decision
+            What was reviewed, and what was decided about it.
+
+        Returns
+        -------
+        int
+            Number of gangs with other slots. If reservations are not as reviewed it is 0: nothing
+            changes, and the review is due again.
+
+        Raises
+        ------
+        InputError
+            As of `ClusterState.revise`.
         """
         self.follow(state)
         before = review.reservations

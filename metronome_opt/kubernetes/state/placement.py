@@ -190,7 +190,7 @@ def place_job(
     job = _request(state, gang)
     gained = mine - job.loss(placement.transport)
     reservation = reservation_at(state, gang, placement, gained, now_s)
-    reservation = in_class(state, reservation, placement)
+    reservation = _in_class(state, reservation, placement)
     expected_ms = job.best_ms * (1 + mine)
     if reservation.gated:
         expected_ms = float(reservation.iteration * state.cluster.slot_ms)
@@ -389,7 +389,7 @@ def _find_offset(state: ClusterState, new: Reservation, links: Mapping[str, int]
     return int(offset) if cushion >= _CUSHION * new.period else None
 
 
-def in_class(state: ClusterState, reservation: Reservation, placement: Placement) -> Reservation:
+def _in_class(state: ClusterState, reservation: Reservation, placement: Placement) -> Reservation:
     """Return the reservation of a job that starts with the best traffic class.
 
     NCCL reads its class once, so that running jobs keep theirs. A new job gets the class with the

@@ -64,12 +64,34 @@ class Policy:
                 yield job, self.route(job, placement, state)
 
     def route(self, job: TrainingJob, placement: Placement, state: SimState) -> Placement:
-        """Return a placement with chosen paths, where paths can be chosen."""
+        """Return a placement of a job that does not run, with paths.
+
+        Parameters
+        ----------
+        placement
+            The nodes of the job.
+
+        Returns
+        -------
+        Placement
+            As given where paths cannot be chosen.
+        """
         is_chosen = state.room.cluster.routing == "chosen"
         return route(self.occupancy(state), job, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
-        """Return placements of a job, with paths."""
+        """Return placements of a job, with paths.
+
+        Parameters
+        ----------
+        limit
+            Maximum number of placements.
+
+        Returns
+        -------
+        list
+            As of `CandidatePlacements.candidates`.
+        """
         found = state.room.candidates(job, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
@@ -77,7 +99,23 @@ class Policy:
         return found
 
     def place_on_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
-        """Return the placement of a job where the scenario says, with paths."""
+        """Return the placement of a job where the scenario says, with paths.
+
+        Parameters
+        ----------
+        nodes
+            One per task.
+
+        Returns
+        -------
+        Placement
+            By the paths that the scenario states, else by chosen ones.
+
+        Raises
+        ------
+        InputError
+            As of `CandidatePlacements.placement`.
+        """
         if state.room.cluster.spines == 1:
             return state.room.placement(nodes, job)
         return place_on_nodes(self.occupancy(state), job, nodes, job.spec.paths)
@@ -116,9 +154,19 @@ class Policy:
         arrived: Sequence[int],  # noqa: ARG002
         departed: Sequence[RunningJob],  # noqa: ARG002
     ) -> list[JobInstruction]:
-        """Return instructions to jobs after some arrived, which run already, and some departed.
+        """Return instructions to jobs after some arrived and some departed.
 
-        Without an instruction a job that arrived begins at once, and another one goes on as before.
+        Parameters
+        ----------
+        arrived
+            Indices of jobs, which run already; a job with other links has arrived and departed.
+        departed
+            The jobs as they ran.
+
+        Returns
+        -------
+        list
+            Without an instruction a job that arrived begins at once, and another one goes on.
         """
         return []
 

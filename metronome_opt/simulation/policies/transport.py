@@ -99,7 +99,7 @@ class Crux(Nearest):
                 for index, mine in zip(ranked, links, strict=True)
             ]
         )
-        levels = divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
+        levels = _divide_levels(np.triu(losses, 1), self._levels, Random(self._seed))  # noqa: S311
         classes = dict(zip(ranked, (self._levels - 1 - level for level in levels), strict=True))
         return [
             JobInstruction(index, traffic_class=classes.get(index, 0)) for index in state.running
@@ -144,7 +144,7 @@ def _used(first: Iteration, second: Iteration) -> tuple[float, float]:
     return float(1000 * first.volume) / one, float(1000 * second.volume) / other
 
 
-def divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> list[int]:
+def _divide_levels(losses: NDArray[np.float64], levels: int, random: Random) -> list[int]:
     """Return the level of each job, 0 for the highest, so that few losses are within levels.
 
     That is a maximum cut of the contention graph into `levels` parts, none of which is before

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metronome_opt.allocation.slots.certificates import prove, search_tree
+from metronome_opt.allocation.slots.certificates import _search_tree, prove
 from metronome_opt.allocation.slots.feasibility_problem import Conflict as Reasoned
 from metronome_opt.allocation.slots.feasibility_problem import (
     FeasibilityProblem,
@@ -290,7 +290,7 @@ def places(*proofs: Refutation, instance: Instance = THREE, **others: Any) -> li
 
 
 def test_tree_counts_slots_modulo_what_periods_share() -> None:
-    assert search_tree(FeasibilityProblem(THREE), PERIODS)[0] == TREE
+    assert _search_tree(FeasibilityProblem(THREE), PERIODS)[0] == TREE
     assert places(Refutation(periods=PERIODS, branching=TREE)) == []
 
 
@@ -301,16 +301,16 @@ def test_nodes_are_jobs_in_the_order_of_the_instance() -> None:
     pair = network(job("c", 5, burst, fixed_offset=1), job("a", 5, burst), job("b", 9, (0, 1, 1)))
     for periods in ({"a": 5, "b": 9, "c": 5}, {"c": 5, "b": 9, "a": 5}):
         assert places(Refutation(periods=periods, branching=(0, 1)), instance=pair) == []
-        tree, _ = search_tree(FeasibilityProblem(pair), periods)
+        tree, _ = _search_tree(FeasibilityProblem(pair), periods)
         assert tree == (0, 1)
 
 
 def test_no_proof_is_stated_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer and the judge count alike: a proof that takes all steps passes."""
-    tree, left = search_tree(FeasibilityProblem(THREE), PERIODS)
+    tree, left = _search_tree(FeasibilityProblem(THREE), PERIODS)
     taken = refutations.MAX_STEPS - left
-    assert search_tree(FeasibilityProblem(THREE), PERIODS, taken) == (tree, 0)
-    assert search_tree(FeasibilityProblem(THREE), PERIODS, taken - 1)[0] is None
+    assert _search_tree(FeasibilityProblem(THREE), PERIODS, taken) == (tree, 0)
+    assert _search_tree(FeasibilityProblem(THREE), PERIODS, taken - 1)[0] is None
     proof = Refutation(periods=PERIODS, branching=tree)
     monkeypatch.setattr(refutations, "MAX_STEPS", taken)
     assert places(proof) == []

@@ -8,7 +8,7 @@ from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.manifests import build_manifests
 from metronome_opt.kubernetes.claims.names import CLAIM
 from metronome_opt.kubernetes.controller.claims import pod_annotations, slots_of
-from metronome_opt.kubernetes.state.placement import in_class
+from metronome_opt.kubernetes.state.placement import _in_class
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.kubernetes.state.views import exported
@@ -22,7 +22,7 @@ def classed(count: int) -> ClusterState:
 def come(state: ClusterState, name: str, weight: int, length: int) -> int:
     """Let a job without slots come that sends for so many of its 200 slots; return its class."""
     asked = reservation(name, 0, length=length, weight=weight).model_copy(update={"gated": False})
-    new = in_class(state, asked, state.placement(asked))
+    new = _in_class(state, asked, state.placement(asked))
     state.reserve(new)
     return new.traffic_class
 
