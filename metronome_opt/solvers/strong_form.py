@@ -255,7 +255,7 @@ class StrongForm:
                 name = f"cells_{number}_{job}_{offset}"
                 program.add([*users[offset], (chosen, -1)], "=", 0, name)
         values = (int(cost.excess[tuple(place)]) for place in places)
-        excess = [(cell, each) for cell, each in zip(cells, values, strict=True) if each]
+        excess = [(cell, value) for cell, value in zip(cells, values, strict=True) if value]
         program.add([*excess, (total, -1)], "=", 0, f"cost_of_{number}")
 
     def _state_slots(
