@@ -46,6 +46,7 @@ def import_(
         int | None,
         typer.Option(min=1, max=1024, help="GPUs of nodes, if none states any; 8 in a fabric."),
     ] = None,
+    gpu_resource: options.GpuResources = None,
     link_gbps: Annotated[
         str | None, typer.Option(help="What a GPU sends to others of its node, if not as known.")
     ] = None,
@@ -68,6 +69,7 @@ def import_(
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
         tier_mbps=tuple(_megabits("--tier-gbps", tier, _BUNDLE) for tier in tiers),
         gpus=gpus,
+        gpu_resources=tuple(gpu_resource or ()),
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
     imported = _read(files, choices)
@@ -98,7 +100,7 @@ def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
                 raise InputError(f"{path}: a fabric beside other files; read only the fabric")
             with error_context(path):
                 return make_fabric(ways, choices)
-    objects = Objects()
+    objects = Objects(choices.gpu_resources)
     objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
 

@@ -225,14 +225,14 @@ def test_only_ordinary_files_are_written(tmp_path: Path) -> None:
         (tmp_path / "no" / "where.json", "cannot be written (No such file or directory)"),
         (blocked / "inside.json", "cannot be written (Not a directory)"),
         (loop, "cannot be written (Too many levels"),
-        (Path("/dev/null"), "is not an ordinary file"),
+        (Path("/dev/null"), "is not an ordinary file; name a file"),
     ]:
         with pytest.raises(InputError) as caught:
             check_targets([], [path])
         assert str(caught.value).startswith(f"{path}: {said}")
     for path, said in [
         (tmp_path / "missing.json", "cannot be read (No such file"),
-        (tmp_path, "cannot be read (Is a directory)"),
+        (tmp_path, "is a folder; name a file"),
         (loop, "cannot be read (Too many levels"),
     ]:
         with pytest.raises(InputError) as caught:

@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
 from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.resources import has_of
+from metronome_opt.kubernetes.reading.resources import claimable_devices, has_of, offered
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.scenario.nodes import Resources
@@ -32,6 +32,7 @@ class ImportOptions:
     nic_mbps: int | None = None  # of nodes without a capacity; None to drop them
     tier_mbps: tuple[int, ...] = ()  # of uplinks without a stated capacity, from the lowest tier up
     gpus: int | None = None  # of a node, where no node states its own
+    gpu_resources: tuple[str, ...] = ()  # that count as GPUs; none for all that are known
     link_mbps: int | None = None  # of a GPU to the others of its node; None if that is not stated
 
 
@@ -66,14 +67,17 @@ def links_of(interfaces: Sequence[Uplink]) -> dict[str, list[Uplink]]:
     return {"Node": [*interfaces], "Shared": [], "Uplink": [], "Downlink": []}
 
 
-def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
+def read_machines(
+    objects: Objects, options: ImportOptions, notes: list[str], accelerators: Iterable[str] = ()
+) -> dict[str, Machine]:
     """Return the nodes that have GPUs and whose interfaces are known, by name.
 
-    Without any Node the capacities are the machines. Dropped nodes are appended to `notes`.
+    GPUs are the `accelerators` that jobs ask for, or the only ones of the nodes. Without any Node
+    the capacities are the machines. Dropped nodes are appended to `notes`.
     """
     capacities = {capacity.name: capacity for capacity in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
-    has = {node.name: has_of(node) for node in objects.of("Node")}
+    has = _read_resources(objects, sorted(accelerators), notes)
     if options.gpus is not None and not any(amounts.gpus for amounts in has.values()):
         stated = {"gpus": options.gpus}
         has = {name: amounts.model_copy(update=stated) for name, amounts in has.items()}
@@ -93,6 +97,30 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
         dropped = f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped"
         notes.append(f"{dropped}, without an STBandwidthCapacity; --nic-gbps gives an interface")
     return machines
+
+
+def _read_resources(
+    objects: Objects, accelerators: Sequence[str], notes: list[str]
+) -> dict[str, Resources]:
+    """Return the resources of each node; refuse several kinds of GPUs, which are not told apart."""
+    claimable = claimable_devices(objects.of("ResourceSlice"))
+    nodes = {
+        node.name: (node, offered(node, claimable.get(node.name))) for node in objects.of("Node")
+    }
+    kinds = accelerators or sorted({kind for _, devices in nodes.values() for kind in devices})
+    if len(kinds) > 1:
+        those = "jobs ask for" if accelerators else "nodes have"
+        remedy = f"--gpu-resource {kinds[0]} reads only these"
+        raise InputError(f"{those} accelerators of several kinds, {' and '.join(kinds)}; {remedy}")
+    others = {kind: name for name, (_, devices) in nodes.items() for kind in devices}
+    notes += [
+        f"{kind} of node {others[kind]} and others dropped: no job asks for it"
+        for kind in sorted(others.keys() - set(kinds))
+    ]
+    return {
+        name: has_of(node, {kind: count for kind, count in devices.items() if kind in kinds})
+        for name, (node, devices) in nodes.items()
+    }
 
 
 def _read_links(capacities: Iterable[KubernetesObject]) -> dict[str, dict[str, list[Uplink]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +108,8 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     notes: list[str] = []
     faults, pods = Faults(), objects.pods()
     jobs = read_jobs(objects, pods, options.slot_ms, faults)
-    machines = _machines(objects, options, notes)
+    kinds = {kind for job in jobs for kind in job.accelerators}
+    machines = _machines(objects, options, notes, kinds)
     resources, free_gpus = _resources(machines, jobs, pods)
     jobs = _drop_unplaceable(jobs, free_gpus, faults)
     cluster = cluster_document(machines, resources, options, notes)
@@ -136,8 +137,10 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     return Imported(document, _short(notes), problem)
 
 
-def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
-    machines = read_machines(objects, options, notes)
+def _machines(
+    objects: Objects, options: ImportOptions, notes: list[str], accelerators: Iterable[str] = ()
+) -> dict[str, Machine]:
+    machines = read_machines(objects, options, notes, accelerators)
     if objects.ignored:
         ignored = (f"{count} {kind}" for kind, count in sorted(objects.ignored.items()))
         notes.append(f"ignored, of kinds that are not read: {', '.join(ignored)}")
