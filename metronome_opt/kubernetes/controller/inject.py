@@ -109,7 +109,7 @@ def _inject(workload: KubernetesObject) -> bool:
         if pods.needs.gpus:
             by_job[pods.job].append(pods)
     if every and not by_job:
-        raise no_gpus(every[-1].template / "spec")
+        raise no_gpus(every[-1].template)
     gated: dict[int, PodTemplate] = {}  # jobs may have one template
     for holding in by_job.values():
         tasks = sum(len(pods.names) for pods in holding)

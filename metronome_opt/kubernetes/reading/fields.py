@@ -214,7 +214,7 @@ class Faults:
             self._lines += error.lines
         except UnsuitableError as reason:
             if where and isinstance(reason, UnreadableError):
-                remedy = f'change that, or add {DEFAULT_GROUP}/ignore: "true"'
+                remedy = f'correct it, or add {DEFAULT_GROUP}/ignore: "true"'
                 fault = f"states traffic, but cannot be read: {reason}"
                 self._lines.append(f"{where}: {fault}; {remedy}")
                 return

@@ -158,7 +158,7 @@ def _read_job(
     if not existing:
         raise UnsuitableError("without pods")
     if not holding:
-        raise no_gpus(existing[-1].template / "spec")
+        raise no_gpus(existing[-1].template)
     if sum(len(pods.names) for pods in holding) > MAX_TASKS:
         raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
     if len({pods.needs.gpus for pods in holding}) > 1:
@@ -235,7 +235,7 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
     """Return the workloads and pods of a PodGroup as one job; a workload alone is one already."""
     every, members = members, [job for job in members if job.task_resources.gpus]
     if not members:
-        raise no_gpus(every[0].source / "spec")
+        raise no_gpus(every[0].source)
     if len({job.task_resources.gpus for job in members}) > 1:
         raise UnreadableError("in a gang with different numbers of GPUs")
     if members[0].source.kind != "Pod" and len(members) == 1:

@@ -386,7 +386,12 @@ _KINDS = (
         "Job",
         "batch",
         pods=lambda job: [_pods_of_job("pods", job.name, job / "spec", "NonIndexed")],
-        job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
+        job_labels=(
+            "scheduling.x-k8s.io/pod-group",
+            "kueue.x-k8s.io/pod-group-name",
+            "batch.kubernetes.io/job-name",
+            "job-name",
+        ),
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
     WorkloadKind(

@@ -12,10 +12,11 @@ from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPA
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, Together
 from metronome_opt.kubernetes.reading.kinds import KINDS, TRAFFIC, WorkloadKind, workload_kinds
 from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import gpu_names
 
 _MAX_KIND = 63  # characters
 _IGNORE = f"{DEFAULT_GROUP}/ignore"
-_UNREAD = f'states traffic, but no {{}} is read; annotate what it makes, or add {_IGNORE}: "true"'
+_UNREAD = f'states traffic, but {{}} is not read; annotate what it makes, or add {_IGNORE}: "true"'
 
 
 class Objects:
@@ -23,7 +24,7 @@ class Objects:
 
     def __init__(self, gpu_resources: Iterable[str] = ()) -> None:
         self.ignored: Counter[str] = Counter()  # by kind: numbers of objects that are not read
-        self._together = Together(gpu_resources=frozenset(gpu_resources))
+        self._together = Together(gpu_resources=gpu_names(gpu_resources))
         self._objects = self._together.objects
         self._names: set[tuple[str, ...]] = set()  # kinds, namespaces and names of all objects
         self._unread: list[KubernetesObject] = []  # that state traffic, of kinds that are not read
@@ -69,7 +70,10 @@ class Objects:
                 with faults.collect():
                     self._add(inner, item)
         with faults.collect():
-            lines = [f"{item.where}: {_UNREAD.format(item.kind)}" for item in self._unrepresented()]
+            lines = [
+                f"{item.where}: {_UNREAD.format(item.at('apiVersion').value)}"
+                for item in self._unrepresented()
+            ]
             if lines:
                 raise InputError(lines[0], lines[1:])
         faults.refuse()

@@ -31,6 +31,7 @@ _KNOWN = re.compile(
     r"|(gpu|mig|npu|tpu|neuron|gaudi)\.[^/]+"  # classes and drivers of claimed devices
 )
 _EXTENDED = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu"}  # by driver
+_SHARES = ("gpu-fraction", "gpu-memory")  # annotations of KAI
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']+)")
 _TYPE = re.compile(r"\.type\s*==\s*[\"'](\w+)")
 _ORDINARY = re.compile(r"[^/]*|.*kubernetes\.io/.*")  # resources that no plugin offers
@@ -38,6 +39,12 @@ _ORDINARY = re.compile(r"[^/]*|.*kubernetes\.io/.*")  # resources that no plugin
 _MAX_LISTED = 200  # characters of names of resources in a message
 _MEBI = 2**20
 _MAX_AMOUNT = 2**40  # of any resource, as in scenarios
+
+
+def gpu_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names of resources that are stated to count as GPUs, and those of their devices."""
+    stated = frozenset(names)
+    return stated | {_EXTENDED[name] for name in stated if name in _EXTENDED}
 
 
 def needs_of(spec: Field) -> Resources:
@@ -71,11 +78,15 @@ def accelerators_of(spec: Field) -> set[str]:
     return {name for name in _asked(spec) if _counts(name, spec)}
 
 
-def no_gpus(spec: Field) -> UnsuitableError:
-    """Return the reason why a pod holds no GPUs."""
+def no_gpus(template: Field) -> UnsuitableError:
+    """Return the reason why the pods of a template hold no GPUs."""
+    spec, stated = template / "spec", template.at("metadata.annotations").texts()
     reasons = [reason for _, _, reason in _claims(spec) if reason]
     if reasons:
         return UnreadableError(f"claims devices (DRA): {reasons[0]}")
+    shares = [name for name in _SHARES if name in stated]
+    if shares:
+        return UnreadableError(f"with a share of a GPU ({shares[0]}); GPUs are whole")
     others = sorted(name for name in _asked(spec) if not _ORDINARY.fullmatch(name))
     asked = sanitize(first_few(others), _MAX_LISTED)
     if any(map(_KNOWN.fullmatch, others)):
@@ -139,7 +150,8 @@ def _asked(spec: Field) -> set[str]:
     """Return the resources of which a pod asks for some, also of those that do not count."""
     containers = [*(spec / "initContainers").items(), *(spec / "containers").items(), spec]
     stated = [one.at(f"resources.{key}") for one in containers for key in ("requests", "limits")]
-    plain = {name for field in stated for name, value in field.mapping().items() if value}
+    amounts = [(name, value) for field in stated for name, value in field.mapping().items()]
+    plain = {name for name, value in amounts if value not in (None, 0, "0")}
     return plain | {name for name, count, _ in _claims(spec) if count}
 
 
@@ -175,7 +187,14 @@ def _resources(
 
 def _claims(spec: Field) -> Iterator[tuple[str, int, str]]:
     """Yield resources that a pod claims, with numbers, or why they do not count."""
+    group = spec.at("schedulingGroup.podGroupName").text("?")
+    gang = spec.root.find("PodGroup", "scheduling.k8s.io", group) if spec.root else None
+    shared = gang.at("spec.resourceClaims").items() if gang else []
+    names = {(claim / "name").value for claim in shared}
     for claim in (spec / "resourceClaims").items():
+        if (claim / "name").value in names:
+            yield "", 0, f"all pods of PodGroup {group} share a claim; let each have its own"
+            continue
         kind = "ResourceClaimTemplate" if claim / "resourceClaimTemplateName" else "ResourceClaim"
         name = (claim / f"r{kind[1:]}Name").text("?")
         source = spec.root.find(kind, DEVICE_GROUP, name) if spec.root else None
