@@ -69,10 +69,9 @@ def import_(
         nic_mbps=None if nic_gbps is None else _megabits("--nic-gbps", nic_gbps),
         tier_mbps=tuple(_megabits("--tier-gbps", tier, _BUNDLE) for tier in tiers),
         gpus=gpus,
-        gpu_resources=tuple(gpu_resource or ()),
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
-    imported = _read(files, choices)
+    imported = _read(files, choices, gpu_resource or ())
     for note in imported.notes:
         options.note(note)
     if output is not None:
@@ -87,7 +86,9 @@ def import_(
     return 0
 
 
-def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
+def _read(
+    files: Sequence[Path], choices: ImportOptions, gpu_resources: Sequence[str]
+) -> ImportedCluster:
     from metronome_opt.kubernetes.claims.files import read_manifests
     from metronome_opt.kubernetes.reading.fabrics import read_fabric
     from metronome_opt.kubernetes.reading.objects import Objects
@@ -100,7 +101,7 @@ def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
                 raise InputError(f"{path}: a fabric beside other files; read only the fabric")
             with error_context(path):
                 return make_fabric(ways, choices)
-    objects = Objects(choices.gpu_resources)
+    objects = Objects(gpu_resources)
     objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,10 @@ from metronome_opt.files.documents import (
     MAX_DEPTH,
     MAX_DIGITS,
     check_targets,
+    find_documents,
+    is_database,
+    list_documents,
+    parse_yaml,
     read_document,
     staged,
     write_text,
@@ -238,3 +245,55 @@ def test_only_ordinary_files_are_written(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_document(path)
         assert str(caught.value).startswith(f"{path}: {said}")
+
+
+def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
+    """They might never end, or never begin."""
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(InputError, match=f"^{path}: is not an ordinary file; name a file$"):
+            read_document(path)
+        assert not is_database(path)
+    assert find_documents(tmp_path, "format") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (r'{"a": [{"b": "\ud800"}]}', "a[0].b: must be valid Unicode text, got '\\ud800'"),
+        (r'{"\udc00x": 1}', "must be valid Unicode text, got '\\udc00x'"),
+        (r'"\ude00\ud83d"', "must be valid Unicode text, got"),
+    ],
+)
+def test_half_a_character_is_refused(text: str, where: str, tmp_path: Path) -> None:
+    path = tmp_path / "half.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_document(path)
+    assert str(caught.value).startswith(f"{path}: {where}")
+    with pytest.raises(InputError, match="must be valid Unicode text"):
+        parse_yaml("\ud800")
+    path.write_text(r'{"a": "\ud83d\ude00"}')  # both halves
+    assert read_document(path) == {"a": "\U0001f600"}
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    path, other = tmp_path / "out.json", tmp_path / ".out.mine.json"
+    other.write_text("of the user")
+    code = (
+        "import os, signal\n"
+        "from metronome_opt.files.documents import staged\n"
+        f"with staged({str(path)!r}) as temporary:\n"
+        "    temporary.write_text('half of')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (left,) = set(tmp_path.iterdir()) - {other}
+    assert left.name.startswith(".")
+    assert list_documents(tmp_path) == []  # hidden files are no documents
+    with staged(path) as first:
+        write_text(path, "second")  # what is in use stays
+        first.write_text("first")
+    assert path.read_text() == "first"
+    assert set(tmp_path.iterdir()) == {path, other}

@@ -72,7 +72,7 @@ class WorkloadKind(ObjectKind):
     """A kind of training jobs."""
 
     _: KW_ONLY
-    is_of_jobs: bool = True
+    is_of_jobs: bool = True  # also if it states no traffic
     # Returns the pod templates of a workload, with the names of their pods.
     pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
     phases: tuple[str, ...] = ()  # fields that state that it is done, beside its conditions
@@ -397,11 +397,12 @@ _KINDS = (
     WorkloadKind(
         "StatefulSet",
         "apps",
+        is_of_jobs=False,
         pods=_of_stateful_set,
         rank_labels=("apps.kubernetes.io/pod-index",),
     ),
-    WorkloadKind("Deployment", "apps", pods=_of_replicas),
-    WorkloadKind("ReplicaSet", "apps", pods=_of_replicas),
+    WorkloadKind("Deployment", "apps", is_of_jobs=False, pods=_of_replicas),
+    WorkloadKind("ReplicaSet", "apps", is_of_jobs=False, pods=_of_replicas),
 )
 
 KINDS: dict[tuple[str, str], ObjectKind] = {(kind.kind, kind.group): kind for kind in _KINDS}

@@ -32,7 +32,6 @@ class ImportOptions:
     nic_mbps: int | None = None  # of nodes without a capacity; None to drop them
     tier_mbps: tuple[int, ...] = ()  # of uplinks without a stated capacity, from the lowest tier up
     gpus: int | None = None  # of a node, where no node states its own
-    gpu_resources: tuple[str, ...] = ()  # that count as GPUs; none for all that are known
     link_mbps: int | None = None  # of a GPU to the others of its node; None if that is not stated
 
 

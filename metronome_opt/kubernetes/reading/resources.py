@@ -42,7 +42,7 @@ _MAX_AMOUNT = 2**40  # of any resource, as in scenarios
 
 
 def gpu_names(names: Iterable[str]) -> frozenset[str]:
-    """Return the names of resources that are stated to count as GPUs, and those of their devices."""
+    """Return the names of resources that are stated to count as GPUs, and of their devices."""
     stated = frozenset(names)
     return stated | {_EXTENDED[name] for name in stated if name in _EXTENDED}
 

@@ -124,12 +124,6 @@ def speed_of(made: Imported) -> float:
     return speed
 
 
-def test_gpus_of_other_vendors_count() -> None:
-    amd, *others = machines()
-    amd["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "amd.com/gpu": "4"}
-    assert has(imported(amd, *others, job()), "n0")["gpus"] == 4
-
-
 LINK = {"name": "a", "capacity": "1G", "scope": "Node"}
 
 
