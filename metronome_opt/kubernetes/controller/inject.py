@@ -10,7 +10,7 @@ from typing import Any
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, Manifest
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of
+from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of, pods_of
 from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.reading.resources import no_gpus
@@ -104,7 +104,7 @@ def _inject(workload: KubernetesObject) -> bool:
         _gate(template, _annotations(workload, tasks), [environment])
         return True
     by_job: dict[str | None, list[PodTemplate]] = defaultdict(list)
-    every = [pods for pods in kind.pods(workload) if pods.names]
+    every = [pods for pods in pods_of(workload) if pods.names]
     for pods in every:
         if pods.needs.gpus:
             by_job[pods.job].append(pods)

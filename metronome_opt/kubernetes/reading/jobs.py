@@ -25,6 +25,7 @@ from metronome_opt.kubernetes.reading.kinds import (
     TRAFFIC,
     PodTemplate,
     kind_of,
+    pods_of,
 )
 from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import Pod
@@ -38,6 +39,7 @@ from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _OF_CONTROLLER = {f"{DEFAULT_GROUP}/{name}" for name in ("node", "task", "claim", "slots")}
+_MAX_PODS = 10 * MAX_TASKS  # of all workloads
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # that a Job appends to the names of its pods
 
 
@@ -121,13 +123,17 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
         if pod.owner and pod.owner[0] == "ReplicaSet":  # names with two random ends
             untaken[pod.namespace, pod.job.partition("/")[2]].append(pod)
     jobs: list[ImportedJob] = []
+    count = 0
     for workload in objects.workloads():
         if not objects.hold_owner(workload):
             where = workload.where if states_traffic(workload.value) else ""
             with faults.collect(workload.title, where):
                 _check_state(workload)
                 by_job: dict[str, list[PodTemplate]] = defaultdict(list)
-                for template in kind_of(workload).pods(workload):
+                for template in pods_of(workload):
+                    count += len(template.names)
+                    if count > _MAX_PODS:
+                        raise InputError(f"{workload.where}: more than {_MAX_PODS} pods in all; read fewer")
                     by_job[template.job or workload.name].append(template)
                 for name, templates in by_job.items():
                     jobs.append(_read_job(workload, name, templates, untaken))
@@ -159,8 +165,6 @@ def _read_job(
         raise UnsuitableError("without pods")
     if not holding:
         raise no_gpus(existing[-1].template)
-    if sum(len(pods.names) for pods in holding) > MAX_TASKS:
-        raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnreadableError(f"with different numbers of GPUs ({different})")

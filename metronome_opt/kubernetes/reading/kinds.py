@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import CAPACITY, CLAIM, DEFAULT_GROUP, VERSION
 from metronome_opt.kubernetes.reading.fields import (
     Field,
@@ -419,3 +420,13 @@ def kind_of(workload: KubernetesObject) -> WorkloadKind:
     kind = KINDS[workload.kind, workload.group]
     assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
     return kind
+
+
+def pods_of(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pod templates of a workload; refuse more pods than a job may have."""
+    count = 0
+    for pods in kind_of(workload).pods(workload):
+        count += len(pods.names)
+        if count > MAX_TASKS:
+            raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
+        yield pods

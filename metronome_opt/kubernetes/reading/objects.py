@@ -27,6 +27,7 @@ class Objects:
         self._together = Together(gpu_resources=gpu_names(gpu_resources))
         self._objects = self._together.objects
         self._names: set[tuple[str, ...]] = set()  # kinds, namespaces and names of all objects
+        self._generated: Counter[tuple[str, ...]] = Counter()  # by kind, namespace and begin
         self._unread: list[KubernetesObject] = []  # that state traffic, of kinds that are not read
 
     def of(self, kind: str, group: str | None = None) -> list[KubernetesObject]:
@@ -92,14 +93,15 @@ class Objects:
             self.ignored[f"{kind} ({group})" if slash else kind] += 1
             if not is_annotated:
                 return
-        name, number = root.at("metadata.name"), 1
+        name = root.at("metadata.name")
         given = (name if name else root.at("metadata.generateName") or name).text()
         is_namespaced = known is None or known.namespaced
         scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if is_namespaced else ""
         full = given
-        while not name and (kind, group, scope, full) in self._objects:  # each is made anew
-            number += 1
-            full = f"{given}{number}"
+        if not name:  # it is made anew each time
+            self._generated[kind, scope, given] += 1
+            number = self._generated[kind, scope, given]
+            full = given if number == 1 else f"{given}{number}"
         make = Pod if kind == "Pod" else KubernetesObject
         item = make(document, where, kind=kind, group=group, namespace=scope, name=full)
         place = f"{where}: {item.title}"
