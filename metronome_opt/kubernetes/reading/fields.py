@@ -172,11 +172,11 @@ class KubernetesObject(Field):
         return self.at("metadata.annotations").texts()
 
     @property
-    def owners(self) -> set[tuple[Any, str, Any]]:
+    def owners(self) -> set[tuple[str, str, str]]:
         """Kinds, namespaces and names of the objects that own this one."""
         references = self.at("metadata.ownerReferences").items()
         names = ((owner / "kind", owner / "name") for owner in references)
-        return {(kind.value, self.namespace, name.value) for kind, name in names}
+        return {(kind.text(""), self.namespace, name.text("")) for kind, name in names}
 
     @cached_property
     def owner(self) -> tuple[str, str] | None:

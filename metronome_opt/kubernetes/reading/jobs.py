@@ -133,7 +133,9 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
                 for template in pods_of(workload):
                     count += len(template.names)
                     if count > _MAX_PODS:
-                        raise InputError(f"{workload.where}: more than {_MAX_PODS} pods in all; read fewer")
+                        raise InputError(
+                            f"{workload.where}: more than {_MAX_PODS} pods in all; read fewer"
+                        )
                     by_job[template.job or workload.name].append(template)
                 for name, templates in by_job.items():
                     jobs.append(_read_job(workload, name, templates, untaken))
@@ -159,12 +161,13 @@ def _read_job(
     untaken: Mapping[tuple[str, str], list[Pod]],
 ) -> ImportedJob:
     """Read a job of a workload, whose pods hold equal numbers of GPUs."""
-    existing = [pods for pods in every if pods.names]
-    holding = [pods for pods in existing if pods.needs.gpus]
-    if not existing:
+    holding = [pods for pods in every if pods.names and pods.needs.gpus]
+    if not any(pods.names for pods in every):
         raise UnsuitableError("without pods")
+    if not holding and any(pods.needs.gpus for pods in every):
+        raise UnsuitableError("without pods that hold GPUs")
     if not holding:
-        raise no_gpus(existing[-1].template)
+        raise no_gpus(every[-1].template)
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnreadableError(f"with different numbers of GPUs ({different})")

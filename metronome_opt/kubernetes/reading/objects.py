@@ -16,7 +16,7 @@ from metronome_opt.kubernetes.reading.resources import gpu_names
 
 _MAX_KIND = 63  # characters
 _IGNORE = f"{DEFAULT_GROUP}/ignore"
-_UNREAD = f'states traffic, but {{}} is not read; annotate what it makes, or add {_IGNORE}: "true"'
+_REMEDY = f'annotate what it makes, or add {_IGNORE}: "true"'
 
 
 class Objects:
@@ -72,7 +72,8 @@ class Objects:
                     self._add(inner, item)
         with faults.collect():
             lines = [
-                f"{item.where}: {_UNREAD.format(item.at('apiVersion').value)}"
+                f"{item.where}: states traffic, but no {item.kind} "
+                f"{item.at('apiVersion').value} is read; {_REMEDY}"
                 for item in self._unrepresented()
             ]
             if lines:

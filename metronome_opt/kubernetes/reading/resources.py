@@ -190,9 +190,9 @@ def _claims(spec: Field) -> Iterator[tuple[str, int, str]]:
     group = spec.at("schedulingGroup.podGroupName").text("?")
     gang = spec.root.find("PodGroup", "scheduling.k8s.io", group) if spec.root else None
     shared = gang.at("spec.resourceClaims").items() if gang else []
-    names = {(claim / "name").value for claim in shared}
+    names = {(claim / "name").text("") for claim in shared}
     for claim in (spec / "resourceClaims").items():
-        if (claim / "name").value in names:
+        if (claim / "name").text("") in names:
             yield "", 0, f"all pods of PodGroup {group} share a claim; let each have its own"
             continue
         kind = "ResourceClaimTemplate" if claim / "resourceClaimTemplateName" else "ResourceClaim"

@@ -512,7 +512,7 @@ def annotated(item: Object, *path: str) -> Object:
 def test_an_unread_object_with_traffic_is_refused_by_name(path: tuple[str, ...]) -> None:
     made = annotated(UNREAD, *path)
     line = fault(*machines(), job(), made)
-    start = "file: document 5: Dance team/d: states traffic, but example.org/v1 is not read; "
+    start = "file: document 5: Dance team/d: states traffic, but no Dance example.org/v1 is read; "
     assert line.startswith(start)
     with pytest.raises(InputError, match="Dance team/d: states traffic"):
         inject([("file", made)])
