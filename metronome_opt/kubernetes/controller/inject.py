@@ -104,11 +104,11 @@ def _inject(workload: KubernetesObject) -> bool:
         _gate(template, _annotations(workload, tasks), [environment])
         return True
     by_job: dict[str | None, list[PodTemplate]] = defaultdict(list)
-    every = [pods for pods in pods_of(workload) if pods.names]
+    every = list(pods_of(workload))
     for pods in every:
-        if pods.needs.gpus:
+        if pods.holds_gpus:
             by_job[pods.job].append(pods)
-    if every and not by_job:
+    if not by_job and any(pods.names for pods in every):
         raise no_gpus(every[-1].template)
     gated: dict[int, PodTemplate] = {}  # jobs may have one template
     for holding in by_job.values():

@@ -137,7 +137,12 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
                             f"{workload.where}: more than {_MAX_PODS} pods in all; read fewer"
                         )
                     by_job[template.job or workload.name].append(template)
-                for name, templates in by_job.items():
+                holding = {
+                    name: templates
+                    for name, templates in by_job.items()
+                    if any(pods.holds_gpus for pods in templates)
+                }
+                for name, templates in (holding or by_job).items():
                     jobs.append(_read_job(workload, name, templates, untaken))
     return jobs
 
@@ -161,7 +166,7 @@ def _read_job(
     untaken: Mapping[tuple[str, str], list[Pod]],
 ) -> ImportedJob:
     """Read a job of a workload, whose pods hold equal numbers of GPUs."""
-    holding = [pods for pods in every if pods.names and pods.needs.gpus]
+    holding = [pods for pods in every if pods.holds_gpus]
     if not any(pods.names for pods in every):
         raise UnsuitableError("without pods")
     if not holding and any(pods.needs.gpus for pods in every):

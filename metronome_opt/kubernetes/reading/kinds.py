@@ -67,6 +67,11 @@ class PodTemplate:
         """Resources that a pod needs."""
         return needs_of(self.template / "spec")
 
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether there are pods, with GPUs."""
+        return bool(self.names and self.needs.gpus)
+
 
 @dataclass(frozen=True)
 class WorkloadKind(ObjectKind):
@@ -145,13 +150,15 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
         names = [f"{prefix}{_TRAINER}-0-{index}" for index in range(count)]
         yield PodTemplate(_TRAINER, names, template)
         return
-    leads = runtime.at("spec.mlPolicy.mpi.runLauncherAsNode").flag()  # it is one of the nodes
+    mpi = runtime.at("spec.mlPolicy.mpi")
+    leads = (mpi / "runLauncherAsNode").flag()  # the launcher is one of the nodes
     for group in runtime.at("spec.template.spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
-        number = max(count - leads, 1) if title == _TRAINER else _parallel(inner)
         template = inner / "template"
-        step = group.at("template.metadata.labels").texts().get(_STEP)
-        if resources and (title == _TRAINER or step == "trainer"):
+        trains = group.at("template.metadata.labels").texts().get(_STEP) == "trainer"
+        has_nodes = title == _TRAINER or (trains and not mpi)
+        number = max(count - leads, 1) if has_nodes else _parallel(inner)
+        if resources and (has_nodes or trains):
             template = inner.inside(deepcopy(template.value), "template")
             for part in template.at("spec.containers").items():
                 if (part / "name").value == _TRAINER:

@@ -361,7 +361,9 @@ def test_pods_of_a_leader_worker_set_say_their_group() -> None:
 
 
 def test_a_wrapper_has_the_jobs_inside_it() -> None:
-    inner = [WRAPPED, leader_worker_set(), kube("v1", "ConfigMap", metadata("c"), {})]
+    helper = kube("apps/v1", "Deployment", metadata("help"), {"template": template(0)})
+    config = kube("v1", "ConfigMap", metadata("c"), {})
+    inner = [WRAPPED, helper, leader_worker_set(), config]
     for each in inner:
         del each["metadata"]["namespace"]
     spec = {"components": [{"template": each} for each in inner]}
@@ -438,6 +440,7 @@ LIMITS = {"limits": {"nvidia.com/gpu": 4}}
         ({}, {"numNodes": 2}, [("node", 8, "trainer")], "node-0-0 node-0-1", 8),
         ({"numNodes": 2}, {"numNodes": 1}, [("node", 8, "")], "node-0-0 node-0-1", 8),
         ({"resourcesPerNode": LIMITS}, {"numNodes": 2}, [("node", 8, "")], "node-0-0 node-0-1", 4),
+        ({}, {"numNodes": 2}, [("trainer-node", 8, "trainer")], "trainer-node-0-0 *-1", 8),
         (  # the launcher is one of three nodes
             {"numNodes": 3, "resourcesPerNode": LIMITS},
             {"mpi": {"runLauncherAsNode": True}},
@@ -459,7 +462,8 @@ def test_a_train_job_has_the_pods_of_its_runtime(
 ) -> None:
     made = runtime(*(runtime_job(*each) for each in jobs), **policy)
     read = jobs_of(imported(*machines(4), made, train_job(2, "t", trainer)))["t"]
-    assert read["pods"] == [f"t-{name}" for name in pods.split()]
+    names = pods.replace("*", "trainer-node-0").split()
+    assert read["pods"] == [f"t-{name}" for name in names]
     assert read["each"]["gpus"] == gpus
 
 
