@@ -185,7 +185,7 @@ def _temporary_for(path: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             _check_regular(path, path.stat().st_mode)
         for left in path.parent.iterdir():
-            if left.name.startswith(prefix) and left.suffix == path.suffix:
+            if left.name.startswith(prefix) and left.suffix == path.suffix and left.is_file():
                 with suppress(OSError), left.open("rb") as stream:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     left.unlink()
@@ -193,7 +193,8 @@ def _temporary_for(path: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            temporary.touch()  # another program may have removed it before it was locked
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)

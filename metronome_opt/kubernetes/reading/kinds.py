@@ -346,11 +346,7 @@ _KINDS = (
         rank_labels=("jobset.sigs.k8s.io/job-global-index",),
     ),
     WorkloadKind(
-        "TrainJob",
-        _TRAINER_GROUP,
-        ("v1alpha1",),
-        pods=_of_train_job,
-        patch=_patch_train_job,
+        "TrainJob", _TRAINER_GROUP, ("v1alpha1",), pods=_of_train_job, patch=_patch_train_job
     ),
     *(
         WorkloadKind(
