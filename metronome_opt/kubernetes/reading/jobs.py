@@ -142,6 +142,8 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
                     for name, templates in by_job.items()
                     if any(pods.holds_gpus for pods in templates)
                 }
+                if not by_job:
+                    raise UnreadableError("without templates of pods")
                 for name, templates in (holding or by_job).items():
                     jobs.append(_read_job(workload, name, templates, untaken))
     return jobs

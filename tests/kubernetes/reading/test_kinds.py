@@ -377,6 +377,9 @@ def test_a_wrapper_has_the_jobs_inside_it() -> None:
         "lws-0": "lws-0-1",
         "lws-1": "lws-1-1",
     }
+    empty = workload("workload.codeflare.dev/v1beta2", "AppWrapper", "empty", {})
+    line = fault(*machines(), empty)
+    assert "AppWrapper team/empty: states traffic, but cannot be read: without templates" in line
     (injected,), _ = inject([("file", wrapper)])
     component = injected["spec"]["components"][0]["template"]["spec"]["pytorchReplicaSpecs"]
     stated = component["Worker"]["template"]["metadata"]["annotations"]
