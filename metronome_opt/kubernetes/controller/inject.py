@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObj
 from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of, pods_of
 from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
-from metronome_opt.kubernetes.reading.resources import no_gpus
+from metronome_opt.kubernetes.reading.resources import explain_no_gpus
 
 FOLDER = "/etc/metronome"
 """The folder in which a container sees its slots, and their changes."""
@@ -88,7 +88,7 @@ def inject(
     for workload in objects.workloads():
         where = workload.where if states_traffic(workload.value) else ""
         with faults.collect(where=where):
-            if not objects.hold_owner(workload) and _inject(workload):
+            if not objects.has_owner_of(workload) and _inject(workload):
                 changed.append(workload.title)
     faults.refuse()
     return [document for _, document in copies], changed
@@ -109,7 +109,7 @@ def _inject(workload: KubernetesObject) -> bool:
         if pods.holds_gpus:
             by_job[pods.job].append(pods)
     if not by_job and any(pods.names for pods in every):
-        raise no_gpus(every[-1].template)
+        raise explain_no_gpus(every[-1].template)
     gated: dict[int, PodTemplate] = {}  # jobs may have one template
     for holding in by_job.values():
         tasks = sum(len(pods.names) for pods in holding)

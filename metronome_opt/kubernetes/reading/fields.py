@@ -19,7 +19,7 @@ _MAX_NAME = 253  # characters
 
 
 @dataclass
-class Together:
+class ReadingContext:
     """Objects that are read together, for those that refer to others.
 
     Attributes
@@ -144,11 +144,11 @@ class KubernetesObject(Field):
     namespace: str
     name: str
     is_generated: bool = False  # whether its name begins like this, and its end is not known yet
-    together: Together = field(default_factory=Together, repr=False, compare=False)
+    context: ReadingContext = field(default_factory=ReadingContext, repr=False, compare=False)
 
     def find(self, kind: str, group: str, name: str) -> KubernetesObject | None:
         """Return an object without a namespace, or of its namespace, that was read with it."""
-        found = (self.together.objects.get((kind, group, at, name)) for at in ("", self.namespace))
+        found = (self.context.objects.get((kind, group, at, name)) for at in ("", self.namespace))
         return next(filter(None, found), None)
 
     @property

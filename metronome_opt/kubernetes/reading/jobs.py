@@ -31,8 +31,8 @@ from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import (
     accelerators_of,
+    explain_no_gpus,
     neediest,
-    no_gpus,
 )
 from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
@@ -125,7 +125,7 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
     jobs: list[ImportedJob] = []
     count = 0
     for workload in objects.workloads():
-        if not objects.hold_owner(workload):
+        if not objects.has_owner_of(workload):
             where = workload.where if states_traffic(workload.value) else ""
             with faults.collect(workload.title, where):
                 _check_state(workload)
@@ -174,7 +174,7 @@ def _read_job(
     if not holding and any(pods.needs.gpus for pods in every):
         raise UnsuitableError("without pods that hold GPUs")
     if not holding:
-        raise no_gpus(every[-1].template)
+        raise explain_no_gpus(every[-1].template)
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnreadableError(f"with different numbers of GPUs ({different})")
@@ -230,7 +230,7 @@ def _in_gangs(
     for pod in sorted(pods, key=lambda pod: pod.rank):
         if pod.key in known or not (pod.gang or pod.states_traffic):
             continue
-        if pod.gang or (pod.job not in read and not objects.hold_owner(pod)):
+        if pod.gang or (pod.job not in read and not objects.has_owner_of(pod)):
             names, every = [pod.name], pod.annotations.items()
             own = {name: text for name, text in every if name not in _OF_CONTROLLER}
             alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
@@ -249,7 +249,7 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
     """Return the workloads and pods of a PodGroup as one job; a workload alone is one already."""
     every, members = members, [job for job in members if job.task_resources.gpus]
     if not members:
-        raise no_gpus(every[0].source)
+        raise explain_no_gpus(every[0].source)
     if len({job.task_resources.gpus for job in members}) > 1:
         raise UnreadableError("in a gang with different numbers of GPUs")
     if members[0].source.kind != "Pod" and len(members) == 1:

@@ -109,7 +109,7 @@ def _count(field: Field, default: int = 1) -> int:
     return field.integer(0, default, MAX_TASKS)
 
 
-def _product(field: Field, *factors: int) -> int:
+def _multiply(field: Field, *factors: int) -> int:
     """Return a number of pods; refuse more than a job may have."""
     product = 1
     for factor in factors:
@@ -145,7 +145,7 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     resources, runtime = workload.at("spec.trainer.resourcesPerNode"), _runtime_of(workload)
     count, prefix = _nodes_of(workload), f"{workload.name}-"
     if runtime is None:
-        container = {"name": _TRAINER, "resources": _stated(workload, "resourcesPerNode").value}
+        container = {"name": _TRAINER, "resources": _require(workload, "resourcesPerNode").value}
         template = workload.inside({"spec": {"containers": [container]}}, "spec", "trainer")
         names = [f"{prefix}{_TRAINER}-0-{index}" for index in range(count)]
         yield PodTemplate(_TRAINER, names, template)
@@ -176,13 +176,13 @@ def _runtime_of(workload: KubernetesObject) -> KubernetesObject | None:
 def _nodes_of(workload: KubernetesObject) -> int:
     runtime = _runtime_of(workload)
     if runtime is None:
-        return _count(_stated(workload, "numNodes"))
+        return _count(_require(workload, "numNodes"))
     return _count(
         workload.at("spec.trainer.numNodes"), _count(runtime.at("spec.mlPolicy.numNodes"))
     )
 
 
-def _stated(workload: KubernetesObject, name: str) -> Field:
+def _require(workload: KubernetesObject, name: str) -> Field:
     """Return a field of a TrainJob that it may leave to its runtime, which was not read."""
     if field := workload.at(f"spec.trainer.{name}"):
         return field
@@ -218,7 +218,7 @@ def _of_ray(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
         least, most = _count(group / "minReplicas", 0), _count(group / "maxReplicas", MAX_TASKS)
         replicas = min(max(_count(group / "replicas", 0), least), most)
         hosts = 0 if (group / "suspend").flag() else _count(group / "numOfHosts")
-        pods = range(_product(group / "replicas", replicas, hosts))
+        pods = range(_multiply(group / "replicas", replicas, hosts))
         stem = f"{name}-{title}-worker"
         yield PodTemplate(title, [f"{stem}-{i}" for i in pods], group / "template", stem)
 
@@ -230,7 +230,7 @@ def _of_groups(workload: KubernetesObject) -> Iterator[PodTemplate]:
     """Yield the groups of a LeaderWorkerSet, each a job of its own."""
     spec = workload.at("spec.leaderWorkerTemplate")
     groups, size = _count(workload.at("spec.replicas")), _count(spec / "size")
-    _product(spec / "size", groups, size)
+    _multiply(spec / "size", groups, size)
     worker = spec / "workerTemplate"
     leader = spec / "leaderTemplate"
     for job in (f"{workload.name}-{number}" for number in range(groups)):
@@ -261,7 +261,7 @@ def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for group in workload.at("spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
         jobs = _count(group / "replicas")
-        _product(group / "replicas", jobs, _parallel(inner))
+        _multiply(group / "replicas", jobs, _parallel(inner))
         for number in range(jobs):
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
 
@@ -279,7 +279,7 @@ def _of_wrapper(workload: KubernetesObject) -> Iterator[PodTemplate]:
             namespace=root.at("metadata.namespace").text(workload.namespace),
             name=(root.at("metadata.name") or root.at("metadata.generateName")).text(),
             is_generated=not root.at("metadata.name"),
-            together=workload.together,
+            context=workload.context,
         )
         if inner.kind == "Pod":
             yield PodTemplate("pod", [inner.name], inner)

@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
 from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.resources import claimable_devices, has_of, offered
+from metronome_opt.kubernetes.reading.resources import count_claimable, count_offered, has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.scenario.nodes import Resources
@@ -102,9 +102,10 @@ def _read_resources(
     objects: Objects, accelerators: Sequence[str], notes: list[str]
 ) -> dict[str, Resources]:
     """Return the resources of each node; refuse several kinds of GPUs, which are not told apart."""
-    claimable = claimable_devices(objects.of("ResourceSlice"))
+    claimable = count_claimable(objects.of("ResourceSlice"))
     nodes = {
-        node.name: (node, offered(node, claimable.get(node.name))) for node in objects.of("Node")
+        node.name: (node, count_offered(node, claimable.get(node.name)))
+        for node in objects.of("Node")
     }
     kinds = accelerators or sorted({kind for _, devices in nodes.values() for kind in devices})
     if len(kinds) > 1:

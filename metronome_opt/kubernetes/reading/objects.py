@@ -9,7 +9,7 @@ from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
-from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, Together
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, ReadingContext
 from metronome_opt.kubernetes.reading.kinds import KINDS, TRAFFIC, WorkloadKind, workload_kinds
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import gpu_names
@@ -24,8 +24,8 @@ class Objects:
 
     def __init__(self, gpu_resources: Iterable[str] = ()) -> None:
         self.ignored: Counter[str] = Counter()  # by kind: numbers of objects that are not read
-        self._together = Together(gpu_resources=gpu_names(gpu_resources))
-        self._objects = self._together.objects
+        self._context = ReadingContext(gpu_resources=gpu_names(gpu_resources))
+        self._objects = self._context.objects
         self._names: set[tuple[str, ...]] = set()  # kinds, namespaces and names of all objects
         self._generated: Counter[tuple[str, ...]] = Counter()  # by kind, namespace and begin
         self._unread: list[KubernetesObject] = []  # that state traffic, of kinds that are not read
@@ -46,7 +46,7 @@ class Objects:
         for kind in workload_kinds():
             yield from self.of(kind.kind, kind.group)
 
-    def hold_owner(self, item: KubernetesObject) -> bool:
+    def has_owner_of(self, item: KubernetesObject) -> bool:
         """Return whether the object that controls another one was read."""
         kind, name = item.owner or ("", "")
         return (kind, item.namespace, name) in self._names
@@ -74,7 +74,7 @@ class Objects:
             lines = [
                 f"{item.where}: states traffic, but no {item.kind} "
                 f"{item.at('apiVersion').value} is read; {_REMEDY}"
-                for item in self._unrepresented()
+                for item in self._find_unread()
             ]
             if lines:
                 raise InputError(lines[0], lines[1:])
@@ -106,7 +106,7 @@ class Objects:
         make = Pod if kind == "Pod" else KubernetesObject
         item = make(document, where, kind=kind, group=group, namespace=scope, name=full)
         place = f"{where}: {item.title}"
-        item = replace(item, where=place, is_generated=not name, together=self._together)
+        item = replace(item, where=place, is_generated=not name, context=self._context)
         if known is None:
             self._unread.append(item)
             return
@@ -119,7 +119,7 @@ class Objects:
         if any(item.value.get(name) != other.value.get(name) for name in names):
             raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
 
-    def _unrepresented(self) -> list[KubernetesObject]:
+    def _find_unread(self) -> list[KubernetesObject]:
         """Return the unread objects that state traffic, but for owners and parts of read ones."""
         left = self._unread
         if not left:

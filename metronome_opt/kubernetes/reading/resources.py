@@ -78,7 +78,7 @@ def accelerators_of(spec: Field) -> set[str]:
     return {name for name in _asked(spec) if _counts(name, spec)}
 
 
-def no_gpus(template: Field) -> UnsuitableError:
+def explain_no_gpus(template: Field) -> UnsuitableError:
     """Return the reason why the pods of a template hold no GPUs."""
     spec, stated = template / "spec", template.at("metadata.annotations").texts()
     reasons = [reason for _, _, reason in _claims(spec) if reason]
@@ -106,12 +106,12 @@ def has_of(node: Field, devices: Mapping[str, int] | None = None) -> Resources:
         Its GPUs by resource, if only some of them count.
     """
     has = node.at("status.allocatable") or node.at("status.capacity")
-    counted = offered(node) if devices is None else devices
+    counted = count_offered(node) if devices is None else devices
     _, cores, memory = _amounts(has)
     return _resources(has, (max(counted.values(), default=0), cores, memory), math.floor)
 
 
-def offered(node: Field, claimable: Mapping[str, int] | None = None) -> dict[str, int]:
+def count_offered(node: Field, claimable: Mapping[str, int] | None = None) -> dict[str, int]:
     """Return the GPUs of a node by resource: of its plugins, and devices that can be claimed."""
     has = node.at("status.allocatable") or node.at("status.capacity")
     stated = {name: int((has / name).quantity()) for name in has.mapping() if _counts(name, node)}
@@ -120,7 +120,7 @@ def offered(node: Field, claimable: Mapping[str, int] | None = None) -> dict[str
     return {name: count for name, count in sorted(every.items()) if count}
 
 
-def claimable_devices(slices: Iterable[KubernetesObject]) -> dict[str, Counter[str]]:
+def count_claimable(slices: Iterable[KubernetesObject]) -> dict[str, Counter[str]]:
     """Return the devices of ResourceSlices by node and resource."""
     devices: dict[str, Counter[str]] = defaultdict(Counter)
     for source in slices:
@@ -142,7 +142,7 @@ def neediest(needs: Iterable[Resources]) -> Resources:
 def _counts(name: str, field: Field) -> bool:
     """Return whether a resource counts as GPUs."""
     root = field if isinstance(field, KubernetesObject) else field.root
-    chosen = root.together.gpu_resources if root else ()
+    chosen = root.context.gpu_resources if root else ()
     return name in chosen if chosen else _KNOWN.fullmatch(name) is not None
 
 
@@ -229,7 +229,7 @@ def _requested(
 def _resource_of_class(name: str, source: KubernetesObject) -> str:
     """Return the resource that devices of a class count as."""
     known = source.find("DeviceClass", DEVICE_GROUP, name)
-    if name in source.together.gpu_resources or known is None:
+    if name in source.context.gpu_resources or known is None:
         return _EXTENDED.get(name, name)
     text = " ".join(
         selector.at("cel.expression").text("", _MAX_AMOUNT)
