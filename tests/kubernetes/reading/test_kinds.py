@@ -560,3 +560,15 @@ def test_an_unknown_version_without_traffic_is_ignored() -> None:
     old = kube("apps/v1beta1", "StatefulSet", metadata("old"), {})
     made = imported(*machines(), job(), old)
     assert "ignored, of kinds that are not read: 1 StatefulSet (apps)" in made.notes
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (ray(*(ray_group(name, replicas=40_000) for name in "abc")), "has more than 100000 pods"),
+        (ray(ray_group(replicas=50_000, numOfHosts=3)), "replicas: makes more than 100000 pods"),
+        (ray(ray_group(replicas=10**9)), "replicas: must be between 0 and 100000"),
+    ],
+)
+def test_more_pods_than_a_job_may_have(spec: Object, message: str) -> None:
+    assert message in fault(*machines(), workload(RAY, "RayCluster", "x", spec))
