@@ -61,6 +61,9 @@ class Objects:
     def _add(self, where: str, document: Any) -> None:
         root = Field(document, where)
         if not (root / "kind") or not (root / "apiVersion"):
+            if root.value and "topology" in root.value:
+                remedy = "give topology.conf, or what scontrol show topology prints"
+                raise InputError(f"{where}: Slurm's topology.yaml is not read; {remedy}")
             self.ignored["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text(longest=_MAX_KIND)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote, sanitize
-from metronome_opt.files.records import dump_document
+from metronome_opt.files.records import dump_document, explain
 from metronome_opt.kubernetes.claims.files import dump_objects
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.fabrics import Fabric
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
 from metronome_opt.kubernetes.reading.machines import (
@@ -25,11 +27,12 @@ from metronome_opt.kubernetes.reading.machines import (
 )
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.reading.tree import Way
 from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.placed_instance import PlacedInstance
+from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spreading import place_tasks, spread
 
@@ -85,9 +88,9 @@ def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
     return _cluster(machines, resources, options, notes)
 
 
-def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedCluster:
+def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
     """Make a cluster file of equal nodes, by the switches above each of them."""
-    if not ways:
+    if not fabric.ways:
         raise InputError("no nodes: the fabric names none; is it cut off?")
     if options.nic_mbps is None:
         raise InputError("--nic-gbps: missing; a fabric does not state the interface of its nodes")
@@ -95,12 +98,12 @@ def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedClus
     if options.gpus is None:
         notes.append(f"{_FABRIC_GPUS} GPUs in each node are assumed; --gpus states them")
     machines = {}
-    for name, way in ways.items():
+    for name, way in fabric.ways.items():
         source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
         links = links_of([(name, options.nic_mbps)])
         machines[name] = Machine(source, None, links, switches=way)
-    resources = dict.fromkeys(ways, room_of(options.gpus or _FABRIC_GPUS))
-    return _cluster(machines, resources, options, notes)
+    resources = dict.fromkeys(machines, room_of(options.gpus or _FABRIC_GPUS))
+    return _cluster(machines, resources, options, notes, has_core=fabric.has_core)
 
 
 def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
@@ -110,8 +113,12 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     jobs = read_jobs(objects, pods, options.slot_ms, faults)
     machines = _machines(objects, options, notes)
     resources, free_gpus = _resources(machines, jobs, pods)
-    jobs = _drop_unplaceable(jobs, free_gpus, faults)
     cluster = cluster_document(machines, resources, options, notes)
+    try:
+        checked = Cluster.model_validate(cluster)
+    except ValidationError as error:
+        raise InputError(f"cluster.{explain(error, Cluster)}") from None
+    jobs = _drop_unplaceable(jobs, checked, free_gpus, faults)
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
     if not jobs:
@@ -152,8 +159,10 @@ def _cluster(
     resources: Mapping[str, Resources],
     options: ImportOptions,
     notes: list[str],
+    *,
+    has_core: bool = True,
 ) -> ImportedCluster:
-    tree = cluster_document(machines, resources, options, notes)
+    tree = cluster_document(machines, resources, options, notes, has_core=has_core)
     del tree["topology"]
     document = {"format": CLUSTER_FORMAT, "name": options.name, "slot_ms": options.slot_ms, **tree}
     ClusterSpec.from_dict(document)
@@ -202,18 +211,28 @@ def _resources(
 
 
 def _drop_unplaceable(
-    jobs: Sequence[ImportedJob], free_gpus: Mapping[str, int], faults: Faults
+    jobs: Sequence[ImportedJob], cluster: Cluster, free_gpus: Mapping[str, int], faults: Faults
 ) -> list[ImportedJob]:
     """Return the jobs that run, and the waiting ones for which GPUs are free."""
-    waiting = [job for job in jobs if "nodes" not in job.entry]
-    requests = [(job.entry["workers"], job.task_resources.gpus) for job in waiting]
-    places = iter(place_tasks(dict(free_gpus), requests))
+    requests = []
+    for job in jobs:
+        if "nodes" not in job.entry:
+            stated = {name: job.entry.get(name) for name in ("most_racks", "within")}
+            limits = PlacementLimits(**stated, allowed_nodes=job.entry.get("allowed_nodes"))
+            requests.append((job.entry["workers"], job.task_resources.gpus, limits))
+    places = iter(place_tasks(cluster, free_gpus, requests))
+    limits_of = iter([limits for *_, limits in requests])
     placeable = []
     for job in jobs:
-        if "nodes" in job.entry or next(places) is not None:
+        if "nodes" in job.entry:
+            placeable.append(job)
+            continue
+        nodes, limits = next(places), str(next(limits_of))
+        if nodes is not None:
             placeable.append(job)
         else:
-            faults.dropped["waiting without free GPUs"].append(job.source.title)
+            where = f" where it may run ({limits})" if limits else ""
+            faults.dropped[f"waiting without free GPUs{where}"].append(job.source.title)
     return placeable
 
 

@@ -25,6 +25,7 @@ from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario, loca
 from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
+_TREE |= {"has_core"}
 
 
 def make_state(path: Path, now_s: float, *, with_jobs: bool = False) -> ClusterState:
