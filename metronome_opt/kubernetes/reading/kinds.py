@@ -17,7 +17,7 @@ TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that state the traffic of a workload."""
 
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
-APP_GROUP = "AppGroup"
+APP_GROUP, NETWORK_TOPOLOGY = "AppGroup", "NetworkTopology"
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
 
@@ -167,6 +167,7 @@ _KINDS = (
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,), is_of_jobs=True),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
+    ObjectKind(NETWORK_TOPOLOGY, "networktopology.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that their workload makes, so that these come last.
     WorkloadKind(
         "JobSet",

@@ -15,6 +15,7 @@ from metronome_opt.errors import InputError, first_few, pluralise, quote, saniti
 from metronome_opt.files.records import dump_document, explain
 from metronome_opt.kubernetes.claims.files import dump_objects
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
+from metronome_opt.kubernetes.reading.costs import read_costs
 from metronome_opt.kubernetes.reading.fabrics import Fabric
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
@@ -85,7 +86,8 @@ def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
     notes: list[str] = []
     machines = _machines(objects, options, notes)
     resources, _ = _resources(machines, [], objects.pods())
-    return _cluster(machines, resources, options, notes)
+    tree = cluster_document(machines, resources, options, notes)
+    return _cluster(_with_costs(tree, objects, machines, notes), options, notes)
 
 
 def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
@@ -103,7 +105,8 @@ def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
         links = links_of([(name, options.nic_mbps)])
         machines[name] = Machine(source, None, links, switches=way)
     resources = dict.fromkeys(machines, room_of(options.gpus or _FABRIC_GPUS))
-    return _cluster(machines, resources, options, notes, has_core=fabric.has_core)
+    tree = cluster_document(machines, resources, options, notes, has_core=fabric.has_core)
+    return _cluster(tree, options, notes)
 
 
 def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
@@ -114,6 +117,7 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     machines = _machines(objects, options, notes)
     resources, free_gpus = _resources(machines, jobs, pods)
     cluster = cluster_document(machines, resources, options, notes)
+    cluster = _with_costs(cluster, objects, machines, notes)
     try:
         checked = Cluster.model_validate(cluster)
     except ValidationError as error:
@@ -154,15 +158,14 @@ def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dic
     return machines
 
 
-def _cluster(
-    machines: Mapping[str, Machine],
-    resources: Mapping[str, Resources],
-    options: ImportOptions,
-    notes: list[str],
-    *,
-    has_core: bool = True,
-) -> ImportedCluster:
-    tree = cluster_document(machines, resources, options, notes, has_core=has_core)
+def _with_costs(
+    cluster: dict[str, Any], objects: Objects, machines: Mapping[str, Machine], notes: list[str]
+) -> dict[str, Any]:
+    costs = read_costs(objects, machines, cluster, notes)
+    return {**cluster, "zone_costs": costs} if costs else cluster
+
+
+def _cluster(tree: dict[str, Any], options: ImportOptions, notes: Sequence[str]) -> ImportedCluster:
     del tree["topology"]
     document = {"format": CLUSTER_FORMAT, "name": options.name, "slot_ms": options.slot_ms, **tree}
     ClusterSpec.from_dict(document)
