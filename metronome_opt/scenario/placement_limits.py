@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
@@ -94,12 +94,21 @@ class PlacementLimits(NamedTuple):
                 )
         return None
 
-    def __str__(self) -> str:
+    def describe(self, cluster: Cluster) -> str:
         """Return the limits in words, the empty text if there are none."""
-        number = self.allowed_nodes and len(self.allowed_nodes)
-        stated = self._replace(allowed_nodes=None)._asdict() | {"number of allowed_nodes": number}
-        known = ((name, value) for name, value in stated.items() if value not in (None, ANY_COST))
-        return ", ".join(f"{name} is {value}" for name, value in known)
+        stated = self._replace(allowed_nodes=None).stated()
+        if self.allowed_nodes is not None:
+            stated["number of allowed_nodes"] = len(self.allowed_nodes)
+        words = [f"{name} is {value}" for name, value in stated.items()]
+        return ", ".join([*words, *([] if cluster.has_core else ["has_core is false"])])
+
+    def stated(self) -> dict[str, Any]:
+        """Return the fields that limit anything."""
+        usual = NO_LIMITS._asdict()
+        return {name: value for name, value in self._asdict().items() if value != usual[name]}
+
+
+NO_LIMITS = PlacementLimits()
 
 
 def _domains(cluster: Cluster, within: int | None) -> Mapping[str, str]:

@@ -54,7 +54,7 @@ def spread(scenario: Scenario) -> Scenario:
             if job.each.gpus > 1:
                 room = sum(count // job.each.gpus for count in free.values())
                 left += f", room for {pluralise(room, 'worker')} of {job.each.gpus}"
-            if limits := str(job.limits) or ("" if cluster.has_core else "has_core is false"):
+            if limits := job.limits.describe(cluster):
                 left += f"; {limits}"
             raise InputError(f"jobs[{index}].workers: {job.workers}: {left}")
     return scenario.model_copy(update={"jobs": tuple(jobs)})

@@ -33,7 +33,7 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.placed_instance import PlacedInstance
-from metronome_opt.scenario.placement_limits import PlacementLimits
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spreading import place_tasks, spread
 
@@ -217,26 +217,25 @@ def _drop_unplaceable(
     jobs: Sequence[ImportedJob], cluster: Cluster, free_gpus: Mapping[str, int], faults: Faults
 ) -> list[ImportedJob]:
     """Return the jobs that run, and the waiting ones for which GPUs are free."""
-    requests = []
-    for job in jobs:
-        if "nodes" not in job.entry:
-            stated = {name: job.entry.get(name) for name in ("most_racks", "within")}
-            limits = PlacementLimits(**stated, allowed_nodes=job.entry.get("allowed_nodes"))
-            requests.append((job.entry["workers"], job.task_resources.gpus, limits))
-    places = iter(place_tasks(cluster, free_gpus, requests))
-    limits_of = iter([limits for *_, limits in requests])
-    placeable = []
-    for job in jobs:
-        if "nodes" in job.entry:
-            placeable.append(job)
-            continue
-        nodes, limits = next(places), str(next(limits_of))
+    waiting = [job for job in jobs if "nodes" not in job.entry]
+    limits = [
+        NO_LIMITS._replace(**{k: job.entry[k] for k in PlacementLimits._fields if k in job.entry})
+        for job in waiting
+    ]
+    requests = [
+        (job.entry["workers"], job.task_resources.gpus, its)
+        for job, its in zip(waiting, limits, strict=True)
+    ]
+    placeable = [job for job in jobs if "nodes" in job.entry]
+    places = place_tasks(cluster, free_gpus, requests)
+    for job, its, nodes in zip(waiting, limits, places, strict=True):
         if nodes is not None:
             placeable.append(job)
         else:
-            where = f" where it may run ({limits})" if limits else ""
+            told = its.describe(cluster)
+            where = f" where it may run ({told})" if told else ""
             faults.dropped[f"waiting without free GPUs{where}"].append(job.source.title)
-    return placeable
+    return [job for job in jobs if job in placeable]
 
 
 # ------------------------------------------------------------------ the scenario
