@@ -103,7 +103,6 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
         "name": members.job,
         "workers": tasks,
         "each": _needs(members).model_dump(),
-        "most_racks": stated.number("most-racks"),
         **stated.job_fields(),
         **traffic,
     }

@@ -13,7 +13,7 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import CLAIM, DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
-from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, kind_of
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
@@ -53,6 +53,7 @@ class ImportedJob:
     task_resources: Resources = ONE_GPU  # cores and memory of the neediest pod
     annotations: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None  # the PodGroup of its pods
+    templates: Sequence[Field] = ()  # of its pods, or these
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
 
@@ -150,6 +151,7 @@ def _read_workload(
         neediest(pods.needs for pods in holding),
         merge(workload.annotations, *stated),
         next(filter(None, groups), None),
+        templates,
     )
 
 
@@ -180,7 +182,9 @@ def _in_gangs(
         if pod.gang and pod.needs.gpus and pod.key not in known:
             names, stated = [pod.name], pod.annotations.items()
             own = {name: text for name, text in stated if name not in _OF_CONTROLLER}
-            alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
+            alone = ImportedJob(
+                pod, pod.name, names, names, [pod.node], pod.needs, own, templates=[pod]
+            )
             gangs[pod.namespace, pod.gang].append(alone)
     for key, members in gangs.items():
         source = sources.get(key, members[0].source)
@@ -203,6 +207,8 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
         [node for job in members for node in job.nodes],
         neediest(job.task_resources for job in members),
         merge(source.annotations, *(job.annotations for job in members)),
+        name,
+        [template for job in members for template in job.templates],
     )
 
 

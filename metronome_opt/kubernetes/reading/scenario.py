@@ -17,8 +17,10 @@ from metronome_opt.kubernetes.claims.files import dump_objects
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.costs import read_costs
 from metronome_opt.kubernetes.reading.fabrics import Fabric
-from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, KINDS, POD_GROUP, WorkloadKind
+from metronome_opt.kubernetes.reading.limits import Asked, LimitReader, group_names, groups_of
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
     Machine,
@@ -28,6 +30,7 @@ from metronome_opt.kubernetes.reading.machines import (
 )
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
@@ -122,6 +125,15 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
         checked = Cluster.model_validate(cluster)
     except ValidationError as error:
         raise InputError(f"cluster.{explain(error, Cluster)}") from None
+    nodes = {name: machine.source for name, machine in machines.items()}
+    reader = LimitReader(
+        checked,
+        nodes,
+        pods,
+        hyper_nodes_above(objects, nodes, []),
+        {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
+    )
+    jobs = _limited(jobs, reader, objects, faults, notes)
     jobs = _drop_unplaceable(jobs, checked, free_gpus, faults)
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
@@ -211,6 +223,46 @@ def _resources(
         resources[name] = Resources(gpus=gpus, cpu_millicores=cores, memory_mib=memory)
     free_gpus = {name: has.gpus - int(held[name][0]) for name, has in resources.items()}
     return resources, free_gpus
+
+
+def _limited(
+    jobs: Sequence[ImportedJob],
+    reader: LimitReader,
+    objects: Objects,
+    faults: Faults,
+    notes: list[str],
+) -> list[ImportedJob]:
+    """Return jobs with limits on their nodes; running ones keep theirs, whatever is asked."""
+    limited, groups = [], objects.of(POD_GROUP)
+    for job in jobs:
+        source, runs = job.source, job.entry.get("nodes")
+        names = [job.group, *group_names(job.annotations)]
+        known = KINDS.get((source.kind, source.group))
+        labels = known.job_labels if isinstance(known, WorkloadKind) else ()
+        asked = Asked(
+            source,
+            job.templates,
+            job.annotations,
+            job.entry["workers"],
+            job.task_resources,
+            groups_of(groups, source, filter(None, names)),
+            dict.fromkeys(labels, source.name),
+        )
+        with faults.collect(source.title):
+            try:
+                limits, preferred = reader.read(asked)
+            except (InputError, UnsuitableError) as error:
+                if not runs:
+                    raise
+                limits, preferred = {}, []
+                notes.append(f"{source.title} keeps its nodes: {error}")
+            if preferred:
+                few = first_few([*dict.fromkeys(preferred)])
+                notes.append(f"{source.title}: preferred, and places are chosen by loss: {few}")
+            job.entry |= limits
+            limited.append(job)
+    faults.refuse()
+    return limited
 
 
 def _drop_unplaceable(

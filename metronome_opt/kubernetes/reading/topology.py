@@ -11,6 +11,7 @@ from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, TOPOLOGY
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.patterns import compile_pattern
+from metronome_opt.kubernetes.reading.selectors import matches
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
 
 _TOPOGRAPH = re.compile(r"fabric\.topograph\.run/tier-([0-9]{1,4})")
@@ -34,7 +35,7 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
     HyperNodes go before Topologies, and these before the labels of Topograph and of clouds. Members
     that do not exist are appended to `notes`.
     """
-    wired = _by_hyper_nodes(objects, nodes, notes)
+    wired = hyper_nodes_above(objects, nodes, notes)
     ways = {name: wired[name] for name in nodes if name in wired}
     keys = {key for node in nodes.values() for key in node.labels}
     found = [_labelled(nodes, _levels(topology)) for topology in objects.of(TOPOLOGY)]
@@ -79,7 +80,8 @@ def _levels(topology: KubernetesObject) -> list[str]:
 # ------------------------------------------------------------------ HyperNodes
 
 
-def _by_hyper_nodes(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
+def hyper_nodes_above(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
+    """Return the HyperNodes above each node that has any, from the lowest up."""
     wiring = Wiring()
     hypers = {hyper.name: hyper for hyper in objects.of(HYPER_NODE)}
     kinds = {"Node": ("node", nodes), "HyperNode": ("switch", hypers)}
@@ -109,25 +111,4 @@ def _selected(selector: Field, known: _Known) -> Collection[str]:
         return [name for name in known if regex.search(name)]
     if not labels:
         selector.fail("must have exactMatch, regexMatch or labelMatch")
-    return [name for name, item in known.items() if _matches(labels, item.labels)]
-
-
-def _matches(selector: Field, labels: Mapping[str, str]) -> bool:
-    """Return True if labels match a label selector."""
-    wanted = (selector / "matchLabels").texts()
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    for expression in (selector / "matchExpressions").items():
-        key, operator = (expression / "key").text(), expression / "operator"
-        values = [value.value for value in (expression / "values").items()]
-        holds = {
-            "In": labels.get(key) in values,
-            "NotIn": labels.get(key) not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }
-        if operator.text() not in holds:
-            operator.fail(f"must be one of {', '.join(holds)}")
-        if not holds[operator.value]:
-            return False
-    return True
+    return [name for name, item in known.items() if matches(labels, item.labels)]
