@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, UnsuitableError
-from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
 from metronome_opt.kubernetes.reading.selectors import holds, matches
 from metronome_opt.kubernetes.reading.tree import Way
 from metronome_opt.scenario.cluster import Cluster
@@ -72,6 +72,21 @@ class LimitReader:
     hyper_ways: Mapping[str, Way] = field(default_factory=dict)  # HyperNodes above nodes
     hypers: Mapping[str, KubernetesObject] = field(default_factory=dict)
 
+    @classmethod
+    def of_nodes(
+        cls, cluster: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Pod]
+    ) -> LimitReader:
+        """Return a reader by the answers of an API server, without HyperNodes."""
+        known = {}
+        for node in nodes:
+            name = node["metadata"]["name"]
+            if name in cluster.nodes_by_name:
+                where = f"Node {name}"
+                known[name] = KubernetesObject(
+                    node, where, kind="Node", group="", namespace="", name=name
+                )
+        return cls(cluster, known, [pod for pod in pods if not pod.is_over])
+
     def read(self, asked: Asked) -> tuple[dict[str, Any], list[str]]:
         """Return limits as fields of a job, and what is preferred.
 
@@ -82,6 +97,8 @@ class LimitReader:
         UnsuitableError
             If no node is allowed.
         """
+        templates = {str(_constraints(template)): template for template in asked.templates}
+        asked = replace(asked, templates=list(templates.values()))
         preferred: list[str] = []
         allowed = self._allowed(asked, preferred)
         groupings = [*self._groupings(asked, preferred)]
@@ -135,7 +152,7 @@ class LimitReader:
 
     def _domain(self, node: str, key: str) -> str | None:
         value = self.nodes[node].labels.get(key)
-        return node if value is None and key == "kubernetes.io/hostname" else value
+        return node if value is None and key == HOSTNAME else value
 
     def _shortened(self, allowed: set[str]) -> list[str]:
         """Return nodes by name, racks in place of all nodes in them."""
@@ -186,7 +203,7 @@ class LimitReader:
             most = max(asked.task_resources.gpus, 1)
             hosts_two = any(node.has.gpus >= 2 * most for node in self.cluster.nodes)
             for term in apart:
-                if hosts_two or (term / "topologyKey").value != "kubernetes.io/hostname":
+                if hosts_two or (term / "topologyKey").value != HOSTNAME:
                     term.fail(f"keeps pods of one job apart, which places cannot; {_REMEDY}")
 
     def _is_own(self, asked: Asked, template: Field, term: Field) -> bool:
@@ -197,10 +214,8 @@ class LimitReader:
     def _labels(self, asked: Asked, preferred: list[str]) -> Iterator[Field]:
         """Yield labels that name a domain for all pods of a job: by annotations and PodGroups."""
         stated, (slices, size) = asked.annotations, _SLICES
-        at = {
-            key: Field(text, f"{asked.source.where}: annotation {key}")
-            for key, text in stated.items()
-        }
+        where = f"{asked.source.where}: annotation"
+        at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
         for key in filter(stated.__contains__, _REFUSED):
             at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
         if slices in stated and stated.get(size) != str(asked.tasks):
@@ -319,9 +334,17 @@ def group_names(annotations: Mapping[str, str]) -> list[str]:
     return [annotations[key] for key in _GROUP_NAMES if key in annotations]
 
 
+def _constraints(template: Field) -> list[Any]:
+    """Return what decides on which nodes a pod may run."""
+    spec = template / "spec"
+    own = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+    kinds = [(container / "resources").value for container in (spec / "containers").items()]
+    return [*((spec / name).value for name in own), kinds]
+
+
 def _selects(spec: Field, node: KubernetesObject) -> bool:
     """Return whether a pod may run on a node by its selector, its affinity and its taints."""
-    labels = {"kubernetes.io/hostname": node.name, **node.labels}
+    labels = {HOSTNAME: node.name, **node.labels}
     wanted = (spec / "nodeSelector").texts()
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False

@@ -11,6 +11,7 @@ from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject
 from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, TOPOLOGY
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.patterns import compile_pattern
+from metronome_opt.kubernetes.reading.pods import HOSTNAME
 from metronome_opt.kubernetes.reading.selectors import matches
 from metronome_opt.kubernetes.reading.tree import Way, Wiring
 
@@ -24,7 +25,6 @@ _LEVELS = [  # other labels of nodes that name their switches, the lowest level 
         ("oci.oraclecloud.com/rdma.", "local_block_id network_block_id hpc_island_id"),
     )
 ]
-_HOST = "kubernetes.io/hostname"  # a level of single nodes
 
 _Known = Mapping[str, KubernetesObject]
 
@@ -74,7 +74,7 @@ def _levels(topology: KubernetesObject) -> list[str]:
     keys = [(level / "nodeLabel").text() for level in levels.items()]
     if not keys:
         levels.fail("missing; a Topology names the labels of its levels")
-    return [key for key in reversed(keys) if key != _HOST]
+    return [key for key in reversed(keys) if key != HOSTNAME]
 
 
 # ------------------------------------------------------------------ HyperNodes
