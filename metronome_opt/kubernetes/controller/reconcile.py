@@ -247,7 +247,7 @@ class Controller:
             limits, _ = self._limits.read(asked)
         except UnsuitableError as reason:
             raise InputError(f"{members.job}: {reason}") from None
-        return gang.model_copy(update=limits)
+        return Gang.model_validate({**dict(gang), **limits})
 
     def _recover(self, members: GangPods) -> Reservation | None:
         """Reserve the placement in the annotations of pods; return None if that is impossible."""
