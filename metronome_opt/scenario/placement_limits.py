@@ -26,18 +26,22 @@ class PlacementLimits(NamedTuple):
         """Return the nodes that `allowed_nodes` names, itself or a rack above them; all if None."""
         if self.allowed_nodes is None:
             return cluster.nodes_by_name.keys()
-        named = {*self.allowed_nodes}
-        return {
-            node.name
-            for node in cluster.nodes
-            if node.name in named or not named.isdisjoint(cluster.uplink_paths[node.rack])
-        }
+        key = "allowed_nodes", tuple(self.allowed_nodes)
+        if key not in cluster.memo:
+            named = {*self.allowed_nodes}
+            cluster.memo[key] = {
+                node.name
+                for node in cluster.nodes
+                if node.name in named or not named.isdisjoint(cluster.uplink_paths[node.rack])
+            }
+        found: Set[str] = cluster.memo[key]
+        return found
 
     def domains(self, cluster: Cluster) -> Mapping[str, str] | None:
         """Return by node the node or rack below which all tasks must run; None where all may."""
         if self.within is None and cluster.has_core:
             return None
-        key = PlacementLimits, self.within
+        key = "within", self.within
         if key not in cluster.memo:
             cluster.memo[key] = _domains(cluster, self.within)
         found: Mapping[str, str] = cluster.memo[key]

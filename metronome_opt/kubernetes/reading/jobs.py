@@ -172,7 +172,7 @@ def _in_gangs(
 ) -> list[ImportedJob]:
     """Return jobs; all jobs and pods of one PodGroup are one job."""
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    sources = {group.key: group for group in objects.of(POD_GROUP)}
+    sources = {group.key: group for group in objects.of(POD_GROUP, "scheduling.k8s.io")}
     result = [job for job in jobs if job.group is None]
     gangs: dict[tuple[str, str], list[ImportedJob]] = defaultdict(list)
     for job in jobs:

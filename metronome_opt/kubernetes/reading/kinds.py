@@ -165,6 +165,8 @@ _KINDS = (
     ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
+    ObjectKind(POD_GROUP, "scheduling.volcano.sh", ("v1beta1",)),
+    ObjectKind(POD_GROUP, "scheduling.run.ai", ("v2alpha2",)),  # of KAI
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,), is_of_jobs=True),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
     ObjectKind(NETWORK_TOPOLOGY, "networktopology.diktyo.x-k8s.io", ("v1alpha1",)),

@@ -71,6 +71,7 @@ class LimitReader:
     pods: Sequence[Pod] = ()  # that run
     hyper_ways: Mapping[str, Way] = field(default_factory=dict)  # HyperNodes above nodes
     hypers: Mapping[str, KubernetesObject] = field(default_factory=dict)
+    _selected: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     @classmethod
     def of_nodes(
@@ -126,7 +127,11 @@ class LimitReader:
             affinity = spec / "affinity"
             kinds = ("nodeAffinity", "podAffinity", "podAntiAffinity")
             preferred += [kind for kind in kinds if affinity.at(f"{kind}.{_PREFERENCES}").items()]
-            chosen = {name for name, node in self.nodes.items() if _selects(spec, node)}
+            key = str(_constraints(template))
+            if key not in self._selected:
+                found = (name for name, node in self.nodes.items() if _selects(spec, node))
+                self._selected[key] = frozenset(found)
+            chosen = {*self._selected[key]}
             for kind, is_near in (("podAffinity", True), ("podAntiAffinity", False)):
                 for term in (affinity / kind / _RULES).items():
                     if not self._is_own(asked, template, term):
@@ -371,13 +376,9 @@ def _is_tolerated(spec: Field, taint: Field) -> bool:
     key, effect = (taint / "key").text(), (taint / "effect").value
     if effect not in ("NoSchedule", "NoExecute") or key.startswith("node.kubernetes.io/"):
         return True
-    amounts = [
-        container.at(f"resources.{kind}")
-        for container in (spec / "containers").items()
-        for kind in ("limits", "requests")
-    ]
-    if any(key in (amount.value or ()) for amount in amounts):
-        return True
+    for container in (spec / "containers").items():
+        if any(container.at(f"resources.{kind}") / key for kind in ("limits", "requests")):
+            return True
     return any(
         (toleration / "effect").value in (None, "", effect)
         and (toleration / "key").value in (None, "", key)

@@ -38,7 +38,11 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
     wired = hyper_nodes_above(objects, nodes, notes)
     ways = {name: wired[name] for name in nodes if name in wired}
     keys = {key for node in nodes.values() for key in node.labels}
-    found = [_labelled(nodes, _levels(topology)) for topology in objects.of(TOPOLOGY)]
+    found = []
+    for topology in objects.of(TOPOLOGY):
+        found.append(_labelled(nodes, levels := _levels(topology)))
+        if levels and keys.isdisjoint(levels):
+            notes.append(f"{topology.title}: no node has its labels, {first_few(levels)}")
     by_topology = {name: max((its[name] for its in found), key=len, default=()) for name in nodes}
     labels = (_numbered(_TOPOGRAPH, keys), _numbered(_EKS, keys)[::-1], *_LEVELS)
     for source in (by_topology, *(_labelled(nodes, levels) for levels in labels)):

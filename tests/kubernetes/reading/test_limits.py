@@ -279,6 +279,20 @@ def test_scheduling_constraints_of_a_pod_group(version: str, constraints: Object
     assert limits(group, member) == {"within": 1}
 
 
+def test_pod_groups_of_other_schedulers() -> None:
+    by_label = {"topologyConstraint": {"topology": "t", "requiredTopologyLevel": "x/rack"}}
+    owned = {"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]}
+    kai = kube("scheduling.run.ai/v2alpha2", "PodGroup", metadata("pg-1", **owned), by_label)
+    assert limits(kai, asking()) == {"within": 1}
+    by_tier = {"networkTopology": {"mode": "hard", "highestTierAllowed": 10}}
+    group = kube("scheduling.volcano.sh/v1beta1", "PodGroup", metadata("pg"), by_tier)
+    named = asking()
+    stated = {"annotations": {"scheduling.k8s.io/group-name": "pg"}}
+    named["spec"]["template"]["metadata"] |= stated
+    assert limits(*hypers(), group, named) == {"within": 1}
+    assert limits(*hypers(), group, asking()) == {}  # which is in no group
+
+
 def volcano(pods: int = 2, **spec: Any) -> Object:
     task = {"name": "w", "replicas": pods, "template": template(8)}
     head = metadata("train", annotations=TRAFFIC)

@@ -306,6 +306,12 @@ def test_hyper_nodes() -> None:
     assert ways(*objects) == {"n0": "s0 top", "n1": "s1 top", "n2": "s1 top", "n3": "s2", "n4": ""}
 
 
+def test_a_topology_of_labels_that_no_node_has_is_noted() -> None:
+    levels = topology("kueue.x-k8s.io/v1beta2", "x/block", "kubernetes.io/hostname")
+    (note,) = read(levels, node("n0"), node("n1")).notes
+    assert note == "Topology default: no node has its labels, x/block"
+
+
 SLOW = ["n.*.*.*.*.*!", "(n+)+$", 5 * "n?", 3 * "(n|n)" + ".*.*"]
 
 
