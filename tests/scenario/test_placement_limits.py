@@ -87,7 +87,7 @@ def test_jobs_do_not_cross_fabrics_without_a_core() -> None:
         "jobs[0].nodes: a and d are below no common switch, and has_core is false; choose others"
     )
     assert {*(spread(scenario(5, has_core=False)).jobs[0].nodes or ())} == {"a", "b", "c"}
-    with pytest.raises(InputError, match="7: no room; free: 12 GPUs; has_core is false"):
+    with pytest.raises(InputError, match="7: no room; free: 12 GPUs; roots are not connected"):
         spread(scenario(7, has_core=False))
 
 

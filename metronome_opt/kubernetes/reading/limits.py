@@ -21,6 +21,9 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.placement_limits import PlacementLimits
 
+NO_NODE = "allowed on no node, by its selectors, affinities or topology"
+"""The reason why a job is dropped."""
+
 _KUEUE, _KAI, _VOLCANO = "kueue.x-k8s.io/podset-", "kai.scheduler/topology-", "volcano.sh/network-"
 _REQUIRED = (f"{_KUEUE}required-topology", f"{_KAI}required-placement")  # labels of a domain
 _PREFERRED = (f"{_KUEUE}preferred-topology", f"{_KAI}preferred-placement")
@@ -106,7 +109,7 @@ class LimitReader:
         for _, groups in groupings:
             allowed &= {node for node, group in groups.items() if group is not None}
         if not allowed:
-            raise UnsuitableError("allowed on no node, by its selectors, affinities or topology")
+            raise UnsuitableError(NO_NODE)
         tiers = [
             self._tier_of(where, {node: groups[node] for node in allowed})
             for where, groups in groupings

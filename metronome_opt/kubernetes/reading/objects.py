@@ -63,7 +63,8 @@ class Objects:
         if not (root / "kind") or not (root / "apiVersion"):
             if root.value and "topology" in root.value:
                 remedy = "give topology.conf, or what scontrol show topology prints"
-                raise InputError(f"{where}: Slurm's topology.yaml is not read; {remedy}")
+                file = where.partition(": document")[0]
+                raise InputError(f"{file}: Slurm's topology.yaml is not read; {remedy}")
             self.ignored["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text(longest=_MAX_KIND)

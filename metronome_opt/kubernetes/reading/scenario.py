@@ -20,7 +20,13 @@ from metronome_opt.kubernetes.reading.fabrics import Fabric
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
 from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, KINDS, POD_GROUP, WorkloadKind
-from metronome_opt.kubernetes.reading.limits import Asked, LimitReader, group_names, groups_of
+from metronome_opt.kubernetes.reading.limits import (
+    NO_NODE,
+    Asked,
+    LimitReader,
+    group_names,
+    groups_of,
+)
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
     Machine,
@@ -40,6 +46,7 @@ from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spreading import place_tasks, spread
 
+_NO_ROOM = "waiting without free GPUs"
 _MAX_NOTE = 500  # characters
 _FABRIC_GPUS = 8  # of a node of a fabric, unless the number is stated
 
@@ -138,8 +145,10 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
     if not jobs:
-        remedy = f"annotate workloads with {DEFAULT_GROUP}/traffic or /model"
-        raise InputError(f"no jobs: none is there to schedule; {remedy}{_aside(notes)}")
+        told = f"is there to schedule; annotate workloads with {DEFAULT_GROUP}/traffic or /model"
+        if any(reason.startswith((_NO_ROOM, NO_NODE)) for reason in faults.dropped):
+            told = "can start; free or add nodes, or ask for less"
+        raise InputError(f"no jobs: none {told}{_aside(notes)}")
     for job in jobs:
         if "model" in job.entry and "gpu" not in cluster:
             remedy = f"annotate a Node with {DEFAULT_GROUP}/sustained-tflops"
@@ -286,7 +295,7 @@ def _drop_unplaceable(
         else:
             told = its.describe(cluster)
             where = f" where it may run ({told})" if told else ""
-            faults.dropped[f"waiting without free GPUs{where}"].append(job.source.title)
+            faults.dropped[f"{_NO_ROOM}{where}"].append(job.source.title)
     return [job for job in jobs if job in placeable]
 
 

@@ -97,7 +97,7 @@ def test_preferred_topologies_are_noted(own: Object) -> None:
     [
         (
             {"kueue.x-k8s.io/podset-required-topology": "x/row"},
-            "no jobs: none is there to schedule",  # no node has the label
+            "no jobs: none can start; free or add nodes",  # no node has the label
         ),
         (
             {"kueue.x-k8s.io/podset-slice-required-topology": "x/rack"},
