@@ -104,9 +104,9 @@ class PlacementLimits(NamedTuple):
         if self.allowed_nodes is not None:
             stated["number of allowed_nodes"] = len(self.allowed_nodes)
         words = [f"{name} is {value}" for name, value in stated.items()]
-        return ", ".join(
-            [*words, *([] if cluster.has_core else ["roots are not connected (has_core: false)"])]
-        )
+        if not cluster.has_core:
+            words.append("roots are not connected (has_core: false)")
+        return ", ".join(words)
 
     def stated(self) -> dict[str, Any]:
         """Return the fields that limit anything."""

@@ -260,6 +260,7 @@ def _limited(
         with faults.collect(source.title):
             try:
                 limits, preferred = reader.read(asked)
+                _check_running(reader, runs or (), limits)
             except (InputError, UnsuitableError) as error:
                 if not runs:
                     raise
@@ -272,6 +273,13 @@ def _limited(
             limited.append(job)
     faults.refuse()
     return limited
+
+
+def _check_running(reader: LimitReader, nodes: Sequence[str], limits: Mapping[str, Any]) -> None:
+    """Refuse limits that the nodes of a running job exceed."""
+    fault = NO_LIMITS._replace(**limits).violation(reader.cluster, nodes)
+    if fault is not None:
+        raise InputError(fault)
 
 
 def _drop_unplaceable(

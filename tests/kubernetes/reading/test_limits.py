@@ -171,7 +171,7 @@ def test_gt_and_lt_compare_integers() -> None:
     for one, age in zip(nodes[::2], ("1", "2", "10", "old"), strict=True):
         one["metadata"]["labels"]["x/age"] = age
     for operator, allowed in (("Gt", ["c"]), ("Lt", ["a"])):
-        spec = {"affinity": near_nodes(expression("x/age", operator, "2"))}
+        spec: Object = {"affinity": near_nodes(expression("x/age", operator, "2"))}
         made = imported(*nodes, LEVELS, asking(gpus=4, **spec))
         assert jobs_of(made)["train"]["allowed_nodes"] == allowed
 
@@ -235,9 +235,9 @@ def test_pods_that_keep_apart_need_whole_nodes() -> None:
         "maxSkew": 1,
         "labelSelector": {"matchLabels": {"app": "train"}},
     }
-    hard = {"topologySpreadConstraints": [{**rule, "whenUnsatisfiable": "DoNotSchedule"}]}
+    hard: Object = {"topologySpreadConstraints": [{**rule, "whenUnsatisfiable": "DoNotSchedule"}]}
     assert "topologySpreadConstraints[0]: keeps pods of" in fault(*fleet(), LEVELS, asking(**hard))
-    soft = {"topologySpreadConstraints": [{**rule, "whenUnsatisfiable": "ScheduleAnyway"}]}
+    soft: Object = {"topologySpreadConstraints": [{**rule, "whenUnsatisfiable": "ScheduleAnyway"}]}
     assert limits(asking(**soft)) == {}
 
 
@@ -253,9 +253,12 @@ def test_a_job_that_no_node_may_have_is_dropped_with_a_note() -> None:
 def test_a_running_job_keeps_its_nodes_whatever_it_asks() -> None:
     there = [pod(f"train-{index}", name, gpus=4) for index, name in enumerate("ad")]
     refused = asking(gpus=4, own={"alpha.jobset.sigs.k8s.io/exclusive-topology": "x/rack"})
-    made = imported(*fleet(), LEVELS, refused, *there)
-    assert jobs_of(made)["train"]["nodes"] == ["a", "d"]
-    assert [note for note in made.notes if note.startswith("Job team/train keeps its nodes: ")]
+    beyond = asking(gpus=4, own={"kueue.x-k8s.io/podset-required-topology": "x/rack"})
+    for one in (refused, beyond):
+        made = imported(*fleet(), LEVELS, one, *there)
+        entry = jobs_of(made)["train"]
+        assert (entry["nodes"], entry.get("within")) == (["a", "d"], None)
+        assert [note for note in made.notes if note.startswith("Job team/train keeps its nodes: ")]
 
 
 # ------------------------------------------------------------------ PodGroups and HyperNodes
@@ -281,7 +284,7 @@ def test_scheduling_constraints_of_a_pod_group(version: str, constraints: Object
 
 def test_pod_groups_of_other_schedulers() -> None:
     by_label = {"topologyConstraint": {"topology": "t", "requiredTopologyLevel": "x/rack"}}
-    owned = {"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]}
+    owned: Object = {"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]}
     kai = kube("scheduling.run.ai/v2alpha2", "PodGroup", metadata("pg-1", **owned), by_label)
     assert limits(kai, asking()) == {"within": 1}
     by_tier = {"networkTopology": {"mode": "hard", "highestTierAllowed": 10}}
