@@ -49,6 +49,7 @@ _KAI_LEVEL = "topologyConstraint.requiredTopologyLevel"
 _OF_PARTS = "constraints on parts of a job are not read"
 _REMEDY = "remove it, or annotate the workload with ignore"
 _PREFERENCES = "preferredDuringSchedulingIgnoredDuringExecution"
+_CONSTRAINTS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 _RULES = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -101,7 +102,8 @@ class LimitReader:
         UnsuitableError
             If no node is allowed.
         """
-        templates = {str(_constraints(template)): template for template in asked.templates}
+        overridden = _overridden(asked.source, asked.templates)
+        templates = {str(_constraints(template)): template for template in overridden}
         asked = replace(asked, templates=list(templates.values()))
         preferred: list[str] = []
         allowed = self._allowed(asked, preferred)
@@ -148,13 +150,14 @@ class LimitReader:
     def _near(self, asked: Asked, term: Field) -> set[str]:
         """Return the nodes in whose domain a pod runs that a term of affinity is about."""
         key, near = (term / "topologyKey").text(), set[str | None]()
+        selector = term / "labelSelector"
         spaces = [item.text() for item in (term / "namespaces").items()]
         spaces = spaces or [asked.source.namespace]
         if term / "namespaceSelector":
             (term / "namespaceSelector").fail(f"is not read; name namespaces, or {_REMEDY}")
         for pod in self.pods:
             is_there = pod.node in self.nodes and pod.namespace in spaces
-            if pod.node and is_there and matches(term / "labelSelector", pod.labels):
+            if pod.node and is_there and selector and matches(selector, pod.labels):
                 near.add(self._domain(pod.node, key))
         return {name for name in self.nodes if self._domain(name, key) in near - {None}}
 
@@ -342,12 +345,27 @@ def group_names(annotations: Mapping[str, str]) -> list[str]:
     return [annotations[key] for key in _GROUP_NAMES if key in annotations]
 
 
+def _overridden(source: KubernetesObject, templates: Sequence[Field]) -> Sequence[Field]:
+    """Return the templates of pods, of a TrainJob with what it writes over those of its runtime."""
+    if source.kind != "TrainJob":
+        return templates
+    for override in source.at("spec.podTemplateOverrides").items():
+        targets = [(job / "name").text() for job in (override / "targetJobs").items()]
+        if (override / "spec") and "node" in (targets or ["node"]):
+            own = {name: (override.at(f"spec.{name}")).value for name in _CONSTRAINTS}
+            stated = {name: value for name, value in own.items() if value is not None}
+            templates = [
+                Field({"spec": {**((template / "spec").value or {}), **stated}}, source.where)
+                for template in templates
+            ]
+    return templates
+
+
 def _constraints(template: Field) -> list[Any]:
     """Return what decides on which nodes a pod may run."""
     spec = template / "spec"
-    own = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
     kinds = [(container / "resources").value for container in (spec / "containers").items()]
-    return [*((spec / name).value for name in own), kinds]
+    return [*((spec / name).value for name in _CONSTRAINTS), kinds]
 
 
 def _selects(spec: Field, node: KubernetesObject) -> bool:

@@ -21,6 +21,7 @@ from tests.kubernetes.reading.manifests import (
     node,
     pod,
     template,
+    train_job,
 )
 from tests.kubernetes.reading.test_machines import exact, hyper, topology
 
@@ -239,6 +240,17 @@ def test_pods_that_keep_apart_need_whole_nodes() -> None:
     assert "topologySpreadConstraints[0]: keeps pods of" in fault(*fleet(), LEVELS, asking(**hard))
     soft: Object = {"topologySpreadConstraints": [{**rule, "whenUnsatisfiable": "ScheduleAnyway"}]}
     assert limits(asking(**soft)) == {}
+
+
+def test_a_train_job_writes_over_its_runtime() -> None:
+    made = train_job(2)
+    targets = [{"name": "node"}]
+    rack, gone = ({"nodeSelector": {"x/rack": name}} for name in ("r1", "r9"))
+    made["spec"]["podTemplateOverrides"] = [
+        {"targetJobs": targets, "spec": rack},
+        {"targetJobs": [{"name": "initializer"}], "spec": gone},
+    ]
+    assert limits(made, name="llama") == {"allowed_nodes": ["r1"]}
 
 
 def test_a_job_that_no_node_may_have_is_dropped_with_a_note() -> None:
