@@ -102,7 +102,7 @@ class LimitReader:
         UnsuitableError
             If no node is allowed.
         """
-        overridden = _overridden(asked.source, asked.templates)
+        overridden = _apply_overrides(asked.source, asked.templates)
         templates = {str(_constraints(template)): template for template in overridden}
         asked = replace(asked, templates=list(templates.values()))
         preferred: list[str] = []
@@ -119,7 +119,7 @@ class LimitReader:
         known = [tier for tier in tiers if tier is not None]
         limits: dict[str, Any] = {"within": min(known)} if known else {}
         if len(allowed) < len(self.nodes):
-            limits["allowed_nodes"] = self._shortened(allowed)
+            limits["allowed_nodes"] = self._name_nodes(allowed)
         return limits, preferred
 
     # ------------------------------------------------------------------ nodes
@@ -165,7 +165,7 @@ class LimitReader:
         value = self.nodes[node].labels.get(key)
         return node if value is None and key == HOSTNAME else value
 
-    def _shortened(self, allowed: set[str]) -> list[str]:
+    def _name_nodes(self, allowed: set[str]) -> list[str]:
         """Return nodes by name, racks in place of all nodes in them."""
         names: dict[str, None] = {}
         below: dict[str, set[str]] = defaultdict(set)
@@ -258,7 +258,7 @@ class LimitReader:
             inner = part / "networkTopology"
             if (inner and (inner / "mode").value != "soft") or part.at(_KAI_LEVEL):
                 part.fail(f"{_OF_PARTS}; {_REMEDY}")
-        fields += _annotated_tier(asked)
+        fields += _tier_annotation(asked)
         for constraint in filter(None, fields):
             mode = constraint / "mode"
             if mode.text("hard") not in ("hard", "soft"):
@@ -317,7 +317,7 @@ class LimitReader:
         )
 
 
-def _annotated_tier(asked: Asked) -> list[Field]:
+def _tier_annotation(asked: Asked) -> list[Field]:
     """Return the constraint of Volcano that annotations state, if they do."""
     tier, mode = (asked.annotations.get(key) for key in _TIER)
     if tier is None and mode is None:
@@ -345,7 +345,7 @@ def group_names(annotations: Mapping[str, str]) -> list[str]:
     return [annotations[key] for key in _GROUP_NAMES if key in annotations]
 
 
-def _overridden(source: KubernetesObject, templates: Sequence[Field]) -> Sequence[Field]:
+def _apply_overrides(source: KubernetesObject, templates: Sequence[Field]) -> Sequence[Field]:
     """Return the templates of pods, of a TrainJob with what it writes over those of its runtime."""
     if source.kind != "TrainJob":
         return templates

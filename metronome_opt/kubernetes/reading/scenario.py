@@ -140,7 +140,7 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
         hyper_nodes_above(objects, nodes, []),
         {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
     )
-    jobs = _limited(jobs, reader, objects, faults, notes)
+    jobs = _add_limits(jobs, reader, objects, faults, notes)
     jobs = _drop_unplaceable(jobs, checked, free_gpus, faults)
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
@@ -234,7 +234,7 @@ def _resources(
     return resources, free_gpus
 
 
-def _limited(
+def _add_limits(
     jobs: Sequence[ImportedJob],
     reader: LimitReader,
     objects: Objects,
@@ -260,7 +260,9 @@ def _limited(
         with faults.collect(source.title):
             try:
                 limits, preferred = reader.read(asked)
-                _check_running(reader, runs or (), limits)
+                exceeded = NO_LIMITS._replace(**limits).violation(reader.cluster, runs or ())
+                if exceeded is not None:
+                    raise InputError(exceeded)
             except (InputError, UnsuitableError) as error:
                 if not runs:
                     raise
@@ -273,13 +275,6 @@ def _limited(
             limited.append(job)
     faults.refuse()
     return limited
-
-
-def _check_running(reader: LimitReader, nodes: Sequence[str], limits: Mapping[str, Any]) -> None:
-    """Refuse limits that the nodes of a running job exceed."""
-    fault = NO_LIMITS._replace(**limits).violation(reader.cluster, nodes)
-    if fault is not None:
-        raise InputError(fault)
 
 
 def _drop_unplaceable(
@@ -295,16 +290,17 @@ def _drop_unplaceable(
         (job.entry["workers"], job.task_resources.gpus, its)
         for job, its in zip(waiting, limits, strict=True)
     ]
-    placeable = [job for job in jobs if "nodes" in job.entry]
-    places = place_tasks(cluster, free_gpus, requests)
-    for job, its, nodes in zip(waiting, limits, places, strict=True):
+    places = iter(zip(limits, place_tasks(cluster, free_gpus, requests), strict=True))
+    placeable = []
+    for job in jobs:
+        its, nodes = (NO_LIMITS, job.entry["nodes"]) if "nodes" in job.entry else next(places)
         if nodes is not None:
             placeable.append(job)
         else:
             told = its.describe(cluster)
             where = f" where it may run ({told})" if told else ""
             faults.dropped[f"{_NO_ROOM}{where}"].append(job.source.title)
-    return [job for job in jobs if job in placeable]
+    return placeable
 
 
 # ------------------------------------------------------------------ the scenario
