@@ -33,7 +33,7 @@ from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import build_scenario, place_job
-from metronome_opt.scenario.cluster import ANY_COST, Paths
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
@@ -141,10 +141,10 @@ class PlacementSearch:
     def _refuse(self, job: JobRequest, empty: CandidatePlacements) -> None:
         """Raise an `InputError` that says why a job has no place in the empty cluster."""
         empty.spread(job)  # an error that names the link which is too narrow
-        if job.max_network_cost < ANY_COST:
+        if limits := job.limits.describe(self.scenario.cluster):
             raise InputError(
-                f"jobs: {job.name}: max_network_cost: {job.max_network_cost}: no place for "
-                "all of its tasks has costs as low; allow higher ones, or use fewer workers"
+                f"jobs: {job.name}: no place for its {job.tasks:,} tasks together: {limits}; allow "
+                "more, or use fewer workers"
             )
         index = [spec.name for spec in self.scenario.jobs].index(job.name)
         raise InputError(

@@ -15,7 +15,6 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.errors import pluralise
 from metronome_opt.scenario.build import build_scenario
-from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
@@ -142,8 +141,8 @@ def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[
             needs = f"{job.workers:,} tasks of {pluralise(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
             narrow = " on nodes whose links are too narrow for the hyperperiod"
-            if job.max_network_cost < ANY_COST:
-                narrow = f" on nodes between which costs are above {job.max_network_cost}"
+            if limits := job.limits.describe(scenario.cluster):
+                narrow = f" that does not allow it: {limits}"
             found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 

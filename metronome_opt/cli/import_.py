@@ -95,12 +95,12 @@ def _read(
     from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
 
     for path in files:
-        ways = read_fabric(path)
-        if ways is not None:
+        fabric = read_fabric(path)
+        if fabric is not None:
             if len(files) > 1:
                 raise InputError(f"{path}: a fabric beside other files; read only the fabric")
             with error_context(path):
-                return make_fabric(ways, choices)
+                return make_fabric(fabric, choices)
     objects = Objects(gpu_resources)
     objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)

@@ -25,6 +25,7 @@ from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.measured import MEASURED
+from metronome_opt.scenario.placement_limits import NO_LIMITS
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import find_files, published_files
 
@@ -120,6 +121,11 @@ class Scenario(Record):
                 first, *_, last = (*known, *known)
                 fault = f"there is no node {quote(node)}; there are {first} to {last}"
                 refuse(f"{where}.nodes", fault)
+        if job.nodes and (fault_ := NO_LIMITS.violation(self.cluster, job.nodes)):
+            refuse(f"{where}.nodes", f"{fault_}, and has_core is false; choose others")
+        if unknown := {*(job.allowed_nodes or ())} - known.keys() - self.cluster.uplinks.keys():
+            fault = f"there is no node or rack {quote(min(unknown))}; name others"
+            refuse(f"{where}.allowed_nodes", fault)
         if job.paths is not None and (self.cluster.spines == 1 or self.cluster.routing != "chosen"):
             refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
 

@@ -223,7 +223,8 @@ class Faults:
     def refuse(self) -> None:
         """Raise an `InputError` of all faults, if there are any."""
         if self._lines:
-            raise InputError(self._lines[0], self._lines[1:])
+            first, *others = dict.fromkeys(self._lines)
+            raise InputError(first, others)
 
 
 def replace_item(mapping: Field, name: str, item: Mapping[str, Any], key: str = "name") -> None:

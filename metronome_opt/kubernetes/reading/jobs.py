@@ -15,6 +15,7 @@ from metronome_opt.kubernetes.claims.names import CLAIM, DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
 from metronome_opt.kubernetes.reading.fields import (
     Faults,
+    Field,
     KubernetesObject,
     UnreadableError,
     UnsuitableError,
@@ -71,6 +72,7 @@ class ImportedJob:
     annotations: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None  # the PodGroup of its pods
     accelerators: frozenset[str] = frozenset()  # resources of its GPUs
+    templates: Sequence[Field] = ()  # of its pods, or these
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
 
@@ -194,7 +196,10 @@ def _read_job(
         neediest(pods.needs for pods in holding),
         merge(workload.annotations, *stated),
         next(filter(None, groups), None),
-        frozenset().union(*(accelerators_of(template / "spec") for template in templates)),
+        accelerators=frozenset().union(
+            *(accelerators_of(template / "spec") for template in templates)
+        ),
+        templates=templates,
     )
 
 
@@ -221,7 +226,7 @@ def _in_gangs(
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
     read = {f"{job.source.namespace}/{job.name}" for job in jobs}
     read |= {"/".join(workload.key) for workload in objects.workloads()}
-    sources = {group.key: group for group in objects.of(POD_GROUP)}
+    sources = {group.key: group for group in objects.of(POD_GROUP, "scheduling.k8s.io")}
     result = [job for job in jobs if job.group is None]
     gangs: dict[tuple[str, str, bool], list[ImportedJob]] = defaultdict(list)
     for job in jobs:
@@ -233,7 +238,9 @@ def _in_gangs(
         if pod.gang or (pod.job not in read and not objects.has_owner_of(pod)):
             names, every = [pod.name], pod.annotations.items()
             own = {name: text for name, text in every if name not in _OF_CONTROLLER}
-            alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
+            alone = ImportedJob(
+                pod, pod.name, names, names, [pod.node], pod.needs, own, templates=[pod]
+            )
             alone.accelerators = frozenset(accelerators_of(pod / "spec"))
             gang = pod.gang or pod.job.partition("/")[2]
             gangs[pod.namespace, gang, bool(pod.gang)].append(alone)
@@ -262,7 +269,9 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
         [node for job in members for node in job.nodes],
         neediest(job.task_resources for job in members),
         merge(source.annotations, *(job.annotations for job in members)),
+        name,
         accelerators=frozenset().union(*(job.accelerators for job in members)),
+        templates=[template for job in members for template in job.templates],
     )
 
 

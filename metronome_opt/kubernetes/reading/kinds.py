@@ -27,7 +27,7 @@ TRAFFIC = frozenset(f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES)
 """Their names in an object."""
 
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
-APP_GROUP = "AppGroup"
+APP_GROUP, NETWORK_TOPOLOGY = "AppGroup", "NetworkTopology"
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # a label of jobs of a runtime
@@ -319,6 +319,8 @@ _KINDS = (
     ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
+    ObjectKind(POD_GROUP, "scheduling.volcano.sh", ("v1beta1",)),
+    ObjectKind(POD_GROUP, "scheduling.run.ai", ("v2alpha2",)),  # of KAI
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,), is_of_jobs=True),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
     *(
@@ -329,6 +331,7 @@ _KINDS = (
         ObjectKind(kind, _TRAINER_GROUP, ("v1alpha1",), namespaced=kind == "TrainingRuntime")
         for kind in _RUNTIMES
     ),
+    ObjectKind(NETWORK_TOPOLOGY, "networktopology.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that their workload makes, so that these come last.
     WorkloadKind(
         "AppWrapper",

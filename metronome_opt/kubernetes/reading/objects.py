@@ -84,6 +84,10 @@ class Objects:
         root = Field(document, where)
         is_annotated = states_traffic(document)
         if not is_annotated and (not (root / "kind") or not (root / "apiVersion")):
+            if root.value and "topology" in root.value:
+                remedy = "give topology.conf, or what scontrol show topology prints"
+                file = where.partition(": document")[0]
+                raise InputError(f"{file}: Slurm's topology.yaml is not read; {remedy}")
             self.ignored["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text(longest=_MAX_KIND)

@@ -13,6 +13,9 @@ from metronome_opt.kubernetes.reading.kinds import TRAFFIC, workload_kinds
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
 
+HOSTNAME = "kubernetes.io/hostname"
+"""The label by which the controller's pods select their node."""
+
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its node."""
 
