@@ -319,7 +319,8 @@ class _Document:
                 self._start = begin
                 raise ValueError
             if key in _LISTS and self._letter() == "[":
-                is_line, fields[key] = False, self._list(reader.take)
+                is_line, fields[key] = False, None
+                self._list(reader.take)
             else:
                 fields[key] = self._field()
         self._at += 1
@@ -337,7 +338,8 @@ class _Document:
                 return self._value()
             except ValueError:
                 self._at = at
-                return self._list(None)
+                self._list(None)
+                return None
         return self._value()
 
 

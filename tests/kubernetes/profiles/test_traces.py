@@ -271,7 +271,7 @@ def ended(events: Iterable[Event]) -> list[Event]:
     """Return events as pairs of a beginning and an end."""
     pairs: list[Event] = []
     for event in events:
-        where = {key: event[key] for key in ("pid", "tid") if key in event}
+        where: Event = {key: event[key] for key in ("pid", "tid") if key in event}
         begin = {key: value for key, value in event.items() if key != "dur"}
         pairs += [{**begin, "ph": "B"}, {"ph": "E", "ts": event["ts"] + event["dur"], **where}]
     return sorted(pairs, key=lambda event: (event["ts"], event["ph"] == "B"))
