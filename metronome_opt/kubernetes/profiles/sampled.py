@@ -62,7 +62,7 @@ def read_samples(path: str | Path) -> Floats:
         except ValueError:
             time_s, rate = math.nan, math.nan
         if not before < time_s < _MAX or not (math.isnan(rate) or 0 <= rate < _MAX):
-            must = "must be a later time in seconds, a comma, and a number that is not negative"
+            must = "must be a later time in seconds, a comma, and a number from 0 to 1e18"
             raise InputError(f"{path}: line {number}: {quote(','.join(row))}: {must}")
         rows.append((time_s, rate))
         before = time_s

@@ -444,14 +444,12 @@ class _Reader:
                 remedy = "set TORCH_NCCL_ENABLE_TIMING=1 in the job"
             of = f"{len(self._plain):,}, of {sum(self._plain) / 1e6:,.0f} MB"
             return f"collectives without times: {of}; {remedy}"
-        what = "trace several ranks, with their GPUs"
+        what, others = "trace several ranks, with their GPUs", f"{self._other_kernels:,} kernels"
         if self._kernels:
             what = f"{len(self._kernels):,} events so called are of processes of the host; {what}"
         elif self._other_kernels:
             named = quote(self._pattern.pattern)
-            what = (
-                f"none of {self._other_kernels:,} kernels is called {named}; use --kernels PATTERN"
-            )
+            what = f"none of {others} is called {named}; use --kernels PATTERN"
         elif self.fields and not self.fields.keys() & set(_LISTS):
             what = f"it has {first_few(list(map(quote, self.fields)))}; give a trace of {_KNOWN}"
         return f"holds no collectives, such as NCCL's kernels; {what}"
@@ -597,14 +595,14 @@ def _mappings(values: Any) -> list[Mapping[str, Any]]:
 
 
 def _number(values: Mapping[str, Any], key: str, limit: float = 1e18) -> float:
-    """Return a number that is not negative; some tools write numbers as text."""
+    """Return a number from 0 to a limit; some tools write numbers as text."""
     value = values.get(key)
     try:
         number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 <= number < limit:
-        raise InputError(f"{key}: {quote(value)}: must be a number that is not negative")
+        raise InputError(f"{key}: {quote(value)}: must be a number from 0 to {limit:.0e}")
     return number
 
 
