@@ -49,7 +49,7 @@ _BINARY = {
 }
 _KNOWN = "Kineto, XLA (trace.json.gz), Chakra, an Inspector, or a flight recorder"
 _LIBRARY = re.compile("[nrs]ccl", re.IGNORECASE)  # NCCL, RCCL, MSCCL
-_HOST = re.compile("host|cpu|python", re.IGNORECASE)  # in names of processes that are no GPU
+_HOST = re.compile("(?!.*[gt]pu).*(host|cpu|python)", re.IGNORECASE)  # names of processes
 _LISTS = ("traceEvents", "nodes", "workload_graph", "entries")
 _WORLD = re.compile(r'"world_size"\s*:\s*"?(\d{1,9})')
 _BETWEEN = re.compile(r"[\s,:ï»¿]*")
@@ -419,7 +419,7 @@ class _Reader:
             calls.sort(key=lambda call: call[:2])
         steps, launched = sorted(self._rank().steps), dict[str, tuple[float, float]]()
         for process, correlation, kernel in self._kernels:
-            if _HOST.search(self._processes.get(process, "")):
+            if _HOST.match(self._processes.get(process, "")):
                 continue
             # Without a size of its own, that of the innermost call around its launch.
             thread, at = self._launches.get(correlation, ("", -1.0))

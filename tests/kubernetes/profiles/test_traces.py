@@ -295,7 +295,7 @@ def xla(*processes: str) -> str:
 
 
 def test_events_of_xla_are_those_of_gpus(tmp_path: Path) -> None:
-    text = xla("/device:GPU:0", "/device:GPU:1", "/host:CPU")
+    text = xla("/device:GPU:0", "/job:localhost/device:GPU:1", "/host:CPU")
     found = profiled(tmp_path / "trace.json", text)
     phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": None}
     assert found.traffic == {"period_ms": 250.0, "phases": [phase]}
@@ -541,7 +541,7 @@ LINES = inspected(verbose=False)
         ("deep.json", '{"traceEvents": [' + "[" * 99_999, "line 1, entry 0: cut off, too long"),
         ("gemm.json", kineto([]), "holds no collectives"),
         ("text.json", "seconds,rate\n1,2\n", "begins with 'seconds,rate\\n1,2\\n'"),
-        ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number from 0"),
+        ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number from"),
         ("nan.json", kineto([kernel(1, 2, 1, ts="soon")]), "ts: 'soon': must be a number"),
         ("few.json", kineto([kernel(1, 2, -1)]), "inmsgnelems: -1000000: must be a number"),
         ("alone.json", GOOD.replace('"Group size": 4', '"Group size": 1'), "of one rank alone"),
