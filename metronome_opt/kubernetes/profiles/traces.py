@@ -444,12 +444,13 @@ class _Reader:
                 remedy = "set TORCH_NCCL_ENABLE_TIMING=1 in the job"
             of = f"{len(self._plain):,}, of {sum(self._plain) / 1e6:,.0f} MB"
             return f"collectives without times: {of}; {remedy}"
-        what, others = "trace several ranks, with their GPUs", f"{self._other_kernels:,} kernels"
+        what = "trace several ranks, with their GPUs"
         if self._kernels:
             what = f"{len(self._kernels):,} events so called are of processes of the host; {what}"
         elif self._other_kernels:
             named = quote(self._pattern.pattern)
-            what = f"none of {others} is called {named}; use --kernels PATTERN"
+            none = f"none of {self._other_kernels:,} events that may be kernels"
+            what = f"{none} is called {named}; use --kernels PATTERN"
         elif self.fields and not self.fields.keys() & set(_LISTS):
             what = f"it has {first_few(list(map(quote, self.fields)))}; give a trace of {_KNOWN}"
         return f"holds no collectives, such as NCCL's kernels; {what}"
@@ -488,7 +489,7 @@ class _Reader:
             return lambda end: self._kernels.append(
                 (process, link, Collective(start, end - start, *size))
             )
-        self._other_kernels += kind == "kernel"
+        self._other_kernels += kind in ("kernel", "")
         if name.startswith("ProfilerStep"):
             start, label = _number(event, "ts"), name[:_HEAD]
             if "gpu" in kind:  # one for each stream
