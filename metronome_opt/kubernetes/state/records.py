@@ -38,7 +38,6 @@ from metronome_opt.scenario.job_traffic import JobTraffic, Sources
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.scenario_file import Folder, in_folder
-from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"
 STATE_FORMAT = "metronome-state/1"
@@ -353,25 +352,12 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
     """Return the gang that a document describes; its workloads are relative to `folder`."""
     job = _described(document, folder)
     if isinstance(job, Gang):
-        rates = [phase.rate for phase in job.phases]
-        gang, rate = job, max(rates)
-        where = f"phases[{rates.index(rate)}].rate"
+        gang = job
     else:
         source = Sources(job.workloads, job.measured, cluster.gpu).of(job)
         gang = gang_of(JobTraffic(job, source, cluster), cluster)
-        where, rate = "rate_mbps", job.rate or 0
-        if isinstance(job.stated, Traffic):
-            where, rate = "traffic", job.stated.fastest
     if unknown := {*(gang.allowed_nodes or ())} - {*cluster.nodes_by_name, *cluster.uplinks}:
         raise InputError(f"allowed_nodes: there is no node or rack {quote(min(unknown))}")
-    together = [gang.tasks * needs for needs in gang.each.vector]
-    if rate > cluster.nic and all(
-        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
-        for node in cluster.nodes
-    ):
-        raise InputError(
-            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {cluster.nic}"
-        )
     return gang
 
 
