@@ -43,7 +43,7 @@ class BlockRun:
     def promising(self) -> Population | None:
         """The local search, if it is worth going on with; begun now if there was no time before."""
         population = self._population if self._begun else self._begin(1.0)
-        stalled = population is None or population.stalled >= local.PATIENCE
+        stalled = population is None or population.stalled >= local.MAX_STALLED
         return None if stalled else population
 
     def _begin(self, share: float) -> Population | None:

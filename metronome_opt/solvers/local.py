@@ -23,7 +23,7 @@ from metronome_opt.solvers.kernels.compiled_instance import (
 from metronome_opt.solvers.kernels.jobs import state_of
 from metronome_opt.solvers.run import SolverRun
 
-PATIENCE = 3  # generations
+MAX_STALLED = 3  # generations
 SHARE = 0.1  # of the time, at most, for the schedule that proofs start from
 _MEMBERS = 6  # of a generation, beside the best schedule so far
 _EFFORT = 100  # steps for each job that a member of the first generation takes
@@ -43,13 +43,13 @@ def run(search: SolverRun) -> None:
     improve(search, share=1.0)
 
 
-def improve(search: SolverRun, *, share: float, patience: int = PATIENCE) -> None:
-    """Improve the incumbent until `patience` generations in a row gain nothing.
+def improve(search: SolverRun, *, share: float, max_stalled: int = MAX_STALLED) -> None:
+    """Improve the incumbent until `max_stalled` generations in a row gain nothing.
 
     It takes `share` of the time that is left at most.
     """
     population = begin(search, share=share)
-    while population and population.stalled < patience and not population.budget.stopped:
+    while population and population.stalled < max_stalled and not population.budget.stopped:
         population.step()
 
 

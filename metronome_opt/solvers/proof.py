@@ -129,7 +129,7 @@ def search_part(
     greedy.run(part)
     if start is not None:
         part.offer([start[job.name] for job in part.instance.jobs], "the whole")
-    local.improve(part, share=_LOCAL_SHARE, patience=1)
+    local.improve(part, share=_LOCAL_SHARE, max_stalled=1)
     return part
 
 

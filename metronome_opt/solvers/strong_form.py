@@ -83,10 +83,10 @@ def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
 
 
 class _Row(NamedTuple):
-    """``e >= sum of rate * on - room``, with the largest value of e and its coefficient."""
+    """``e >= sum of rate * on - residual``, with the largest value of e and its coefficient."""
 
     terms: _Terms
-    room: int  # beside what is on anyway; may be negative
+    residual: int  # beside what is on anyway; may be negative
     largest: int
     coefficient: int
 
@@ -190,7 +190,7 @@ class StrongForm:
         return int(np.count_nonzero(cost.excess <= self._network.headroom)) <= _FEW_CELLS
 
     def _rows(self, cost: Cost) -> Iterator[_Row]:
-        """Yield the rows of a link, those of equal terms and room as one."""
+        """Yield the rows of a link, those of equal terms and residual as one."""
         assert cost.link is not None  # noqa: S101 (the rest has few cells)
         link: SharedLink = self._compiled.links[cost.link]
         merged: dict[tuple[_Terms, int], int] = defaultdict(int)
@@ -199,28 +199,28 @@ class StrongForm:
             members = [(job, flows) for job, flows, class_ in users if class_ >= number]
             for slot in range(link.hyperperiod if coefficient else 0):
                 merged[self._terms(members, link.capacity, slot)] += coefficient
-        for (terms, room), coefficient in merged.items():
-            largest = self._peak(terms) - room
+        for (terms, residual), coefficient in merged.items():
+            largest = self._peak(terms) - residual
             if largest > 0:
                 units = coefficient * self._compiled.unit / (link.hyperperiod * self.scale)
-                yield _Row(terms, room, largest, int(units))
+                yield _Row(terms, residual, largest, int(units))
 
     def _terms(
         self, members: Sequence[tuple[int, int]], capacity: int, slot: int
     ) -> tuple[_Terms, int]:
-        """Return what may be on in a slot, and the room that is left by what is on anyway."""
+        """Return what may be on in a slot, and the residual capacity beside what is on anyway."""
         terms: dict[int, int] = defaultdict(int)
-        room = capacity
+        residual = capacity
         for job, flows in members:
             record = self._compiled.instance.jobs[job]
             for number, phase in enumerate(record.phases):
                 rate = flows * phase.rate // self._compiled.unit
                 offsets = self._bursting(job, number, slot % record.period)
                 if len(offsets) == len(self._allowed[job]):
-                    room -= rate
+                    residual -= rate
                 elif offsets:
                     terms[self._on.setdefault((job, offsets), len(self._on))] += rate
-        return tuple(sorted((rate, index) for index, rate in terms.items())), room
+        return tuple(sorted((rate, index) for index, rate in terms.items())), residual
 
     def _bursting(self, job: int, phase: int, slot: int) -> frozenset[int]:
         """Return the allowed offsets at which a burst is on in a slot of the job's period."""
@@ -255,7 +255,7 @@ class StrongForm:
                 name = f"cells_{number}_{job}_{offset}"
                 program.add([*users[offset], (chosen, -1)], "=", 0, name)
         values = (int(cost.excess[tuple(place)]) for place in places)
-        excess = [(cell, each) for cell, each in zip(cells, values, strict=True) if each]
+        excess = [(cell, value) for cell, value in zip(cells, values, strict=True) if value]
         program.add([*excess, (total, -1)], "=", 0, f"cost_of_{number}")
 
     def _state_slots(
@@ -264,9 +264,9 @@ class StrongForm:
         """State a link slot by slot; return the excesses with their coefficients."""
         excesses = []
         for place, row in enumerate(rows):
-            excess = program.variable(f"e_{number}_{place}", max(0, -row.room), row.largest)
+            excess = program.variable(f"e_{number}_{place}", max(0, -row.residual), row.largest)
             terms = [(on[index], rate) for rate, index in row.terms]
-            program.add([*terms, (excess, -1)], "<=", row.room, f"over_{number}_{place}")
+            program.add([*terms, (excess, -1)], "<=", row.residual, f"over_{number}_{place}")
             excesses.append((excess, row.coefficient))
         return excesses
 

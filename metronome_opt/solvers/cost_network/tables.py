@@ -216,7 +216,7 @@ def _fill(search: SolverRun, compiled: CompiledInstance, domains: Sequence[Ints]
         values[...] = fixed
         return values
 
-    def descend(depth: int, spent: int, part: Ints) -> None:
+    def search_depth_first(depth: int, spent: int, part: Ints) -> None:
         user = order[depth]
         cost = costs[user]
         score_job(state, user, cost)
@@ -234,11 +234,11 @@ def _fill(search: SolverRun, compiled: CompiledInstance, domains: Sequence[Ints]
             if search.stopped:
                 return
             put_job(state, user, offset, 1)
-            descend(depth + 1, spent + int(cost[offset]), part[entry])
+            search_depth_first(depth + 1, spent + int(cost[offset]), part[entry])
             put_job(state, user, offset, -1)
 
     axes = [several.index(user) for user in order]
-    descend(0, fixed, np.moveaxis(values, axes, range(len(order))))
+    search_depth_first(0, fixed, np.moveaxis(values, axes, range(len(order))))
     return None if search.stopped else values
 
 

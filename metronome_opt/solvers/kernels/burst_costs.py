@@ -94,9 +94,9 @@ def first_offset(cost: Ints, wanted: int, ready: int) -> int:
 
 @kernel
 def middle_of_longest_run(cost: Ints, ready: int) -> tuple[int, int]:
-    """Return the offset amid the longest run of offsets that cost nothing, and its room.
+    """Return the offset amid the longest run of offsets that cost nothing, and its margin.
 
-    A job that costs nothing at one offset and at `room` more on either side has that many free
+    A job that costs nothing at one offset and at `margin` more on either side has that many free
     slots before and after each of its bursts, on each of its links: by so much may it, or what
     surrounds it, grow. Among equals the offset that waits least after `ready` is taken.
 
@@ -108,7 +108,7 @@ def middle_of_longest_run(cost: Ints, ready: int) -> tuple[int, int]:
     Returns
     -------
     tuple of int
-        Offset and room; the room is T where no offset costs anything.
+        Offset and margin; the margin is T where no offset costs anything.
     """
     period = cost.shape[0]
     anchor = 0
@@ -123,11 +123,11 @@ def middle_of_longest_run(cost: Ints, ready: int) -> tuple[int, int]:
             if cost[o] == 0:
                 run += 1
                 continue
-            room = (run - 1) // 2
-            if run > 0 and room >= most:
-                for middle in (o - run + room, o - 1 - room):
+            margin = (run - 1) // 2
+            if run > 0 and margin >= most:
+                for middle in (o - run + margin, o - 1 - margin):
                     wait = (middle - ready) % period
-                    if room > most or wait < min_wait:
-                        best, most, min_wait = middle % period, room, wait
+                    if margin > most or wait < min_wait:
+                        best, most, min_wait = middle % period, margin, wait
             run = 0
     return best, most

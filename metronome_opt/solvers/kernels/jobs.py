@@ -133,7 +133,7 @@ def score_two(
 def best_offset(state: DemandState, job: int) -> tuple[int, int]:
     """Return the best offset of a job and its scaled cost.
 
-    Least cost; among equals the most room, then the shortest wait.
+    Least cost; among equals the largest margin, then the shortest wait.
     """
     cost, minimum = scored(state, job)
     ready = state.tables.jobs[job]["ready"]

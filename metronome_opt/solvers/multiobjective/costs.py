@@ -307,13 +307,13 @@ class SumRun(SolverRun):
         Each link that is not overloaded must bear all bursts longer by that much.
         """
         late = self._costs.layered["latency"].compiled
-        longer = compile_instance(extend_bursts(late.instance, slots))
+        extended = compile_instance(extend_bursts(late.instance, slots))
 
         def cells(link: int, domains: Sequence[Ints]) -> Ints | None:
             scale = Fraction(late.unit, late.links[link].hyperperiod)  # of the link alone
             own = contention_cells(self, self.compiled, link, domains, self._scale)
             now = contention_cells(self, late, link, domains, scale)
-            then = contention_cells(self, longer, link, domains, scale)
+            then = contention_cells(self, extended, link, domains, scale)
             if own is None or now is None or then is None:
                 return None
             return np.where((now == 0) & (then > 0), beyond, own)

@@ -68,8 +68,8 @@ def find_front(arguments: Arguments, names: tuple[str, ...], callback: Callback 
     if STRETCH in names:
         rows, complete = front_stretched(arguments, names, callback)
     else:
-        longer = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-        offsets, complete = _front(longer, names, callback)
+        extended = replace(arguments, instance=extend_bursts(instance, cushion_slots))
+        offsets, complete = _front(extended, names, callback)
         rows = [(by_job, {}) for by_job in offsets]
     # The values are those that `verify` computes.
     evaluated = [evaluate(instance, *row, cushion_slots=cushion_slots).objectives for row in rows]

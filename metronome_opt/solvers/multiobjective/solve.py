@@ -42,8 +42,8 @@ def solve_goal(arguments: Arguments) -> Result:
     if stretching:
         solution = solve_stretched(arguments)
     else:
-        longer = replace(arguments, instance=extend_bursts(instance, arguments.cushion_slots))
-        solution = solve_offsets(longer)
+        extended = replace(arguments, instance=extend_bursts(instance, arguments.cushion_slots))
+        solution = solve_offsets(extended)
         if "stretch" in goal.objectives and not goal.coefficients:  # no job can be stretched
             place = goal.objectives.index("stretch")
             solution.levels.insert(place, Level("stretch", Fraction(0), proved=True))
