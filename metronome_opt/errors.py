@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+MAX_FAULTS = 100
+"""Faults of a document, after which it is not read further."""
 _MAX_QUOTED = 60
 
 
@@ -29,7 +31,12 @@ class MetronomeError(Exception):
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
         self.lines = tuple(" ".join(line.split()) for line in (message, *others))
-        super().__init__(self.lines[0] + (f" (and {len(others)} more)" if others else ""))
+        super().__init__(self.lines[0] + (f" ({self.count_after(1)})" if others else ""))
+
+    def count_after(self, count: int) -> str:
+        """Return in words the number of the errors after the first ones."""
+        is_all = len(self.lines) < MAX_FAULTS
+        return f"and {'' if is_all else 'at least '}{len(self.lines) - count} more"
 
 
 class InputError(MetronomeError, ValueError):
