@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -256,7 +257,8 @@ class PlacementSearch:
 
     def plan_values(self, places: Places, found: PlanResult) -> Values:
         """Return the mean slowdowns that are minimised, with a plan that was found."""
-        return self._means(self.instance_at(places), np.array([*found.slowdowns.values()]))
+        slowdowns = np.nan_to_num([*found.slowdowns.values()], nan=math.inf)
+        return self._means(self.instance_at(places), slowdowns)
 
     def values(self, places: Places) -> Values:
         """Return the mean slowdowns that are minimised, one after the other, with no job gated."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -121,8 +122,9 @@ def _choose_by_plan(
     if best:
         ungated = search.mean_slowdown(near, plans[0].unshifted)
         network = options.network or search.scenario.cluster.network
+        known = "unknown" if math.isnan(ungated) else f"{ungated:.4f}"
         comparison = (
-            f"at the nearest places, with no job gated, the slowdown would be {ungated:.4f} "
+            f"at the nearest places, with no job gated, the slowdown would be {known} "
             f"(network {network})"
         )
     if choices[best].keys() != near.keys():

@@ -207,6 +207,8 @@ def parse_record(
     InputError
         With all faults of the document.
     """
+    if not isinstance(data, Mapping):
+        raise InputError(f"document: must be a mapping, got {quote(data)}")
     if "format" not in data:
         raise InputError(f"format: missing; this should say {quote(tag)}")
     if data["format"] != tag:
