@@ -6,14 +6,17 @@ merge keys are followed, but a small file cannot become a large document. Tags a
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,8 @@ MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
+_MARK = ".metronome-"  # in the names of temporary files
+_MIN_AGE_S = 60  # of those that are removed if their process was killed
 _SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -144,7 +149,9 @@ def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> Non
         if target in taken:
             raise InputError(f"{path}: {taken[target]}; name another place to write")
         taken[target] = "is named for two outputs"
-        _temporary_for(path).unlink()
+        temporary, handle = _temporary_for(path)
+        temporary.unlink()
+        os.close(handle)
 
 
 @contextmanager
@@ -154,7 +161,7 @@ def staged(path: str | Path) -> Iterator[Path]:
     The temporary file has the suffix of `path`, for writers that choose a format by it.
     """
     path = check_path(path)
-    temporary = _temporary_for(path)
+    temporary, handle = _temporary_for(path)
     try:
         yield temporary
         mask = os.umask(0)
@@ -165,9 +172,11 @@ def staged(path: str | Path) -> Iterator[Path]:
         raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(handle)
 
 
-def _temporary_for(path: Path) -> Path:
+def _temporary_for(path: Path) -> tuple[Path, int]:
+    """Return a file beside another one, and its handle, which holds a lock of it."""
     try:
         with suppress(FileNotFoundError):
             mode = path.stat().st_mode
@@ -175,13 +184,30 @@ def _temporary_for(path: Path) -> Path:
                 raise InputError(f"{path}: is a folder; name a file")
             if not stat.S_ISREG(mode):
                 raise InputError(f"{path}: is not an ordinary file; name one")
+        _clean(path.parent)
         handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem[:40]}.", suffix=path.suffix
+            dir=path.parent, prefix=f".{path.stem[:40]}{_MARK}", suffix=path.suffix
         )
-        os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
-    return Path(name)
+    with suppress(OSError):  # of file systems without locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return Path(name), handle
+
+
+@cache
+def _clean(folder: Path) -> None:
+    """Remove temporary files that killed processes have left: nobody holds their locks."""
+    for left in folder.glob(f".*{_MARK}*"):
+        with suppress(OSError):
+            if time.time() - left.lstat().st_mtime < _MIN_AGE_S:
+                continue
+            handle = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
+            finally:
+                os.close(handle)
 
 
 def _read(path: Path, *, many: bool = False) -> list[Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from metronome_opt.files import documents
 from metronome_opt.files.documents import (
     MAX_DEPTH,
     MAX_DIGITS,
+    _clean,
     check_targets,
     read_document,
     staged,
@@ -257,6 +261,27 @@ def test_interrupted_write_leaves_file_unchanged(
         interrupted()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from metronome_opt.files.documents import staged\n"
+        "with staged(sys.argv[1]):\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    for name in ("old", "young"):
+        subprocess.run([sys.executable, "-c", code, tmp_path / f"{name}.json"], check=False)
+    assert len(list(tmp_path.iterdir())) == 2
+    with staged(tmp_path / "open.json") as kept:
+        for path in tmp_path.iterdir():
+            if "young" not in path.name:
+                os.utime(path, (0, 0))
+        _clean.cache_clear()
+        write_text(tmp_path / "new.json", "{}")
+        left = sorted(path.name.partition(".metronome-")[0] for path in tmp_path.iterdir())
+        assert left == [".open", ".young", "new.json"]
+        assert kept.exists()
 
 
 def test_only_ordinary_files_are_written(tmp_path: Path) -> None:

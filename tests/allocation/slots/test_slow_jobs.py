@@ -8,7 +8,7 @@ import pytest
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.api import allocate, solve
-from metronome_opt.problem.instance import Instance, Link
+from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.verify import verify_schedule
 from tests.builders import job
 
@@ -18,7 +18,7 @@ SLOW = job("a", 80, (0, 10, 25_000), links={"l": 1})
 ISOLATED_MS = 250_070
 
 
-def instance(*jobs: object, links: tuple[Link, ...] = NARROW) -> Instance:
+def instance(*jobs: Job, links: tuple[Link, ...] = NARROW) -> Instance:
     return Instance(name="slow", slot_ms=1, links=links, jobs=jobs)
 
 
