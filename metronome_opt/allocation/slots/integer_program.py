@@ -1,6 +1,6 @@
 """Linear programs over small integers, solved by CP-SAT, or by HiGHS as SciPy has it.
 
-`_minimise_by_highs` runs HiGHS in a thread, which cannot be stopped: where it goes on past its
+`minimise_by_highs` runs HiGHS in a thread, which cannot be stopped: where it goes on past its
 limit, the interpreter aborts at its end. `minimise_in_process` runs it in a process that is killed
 when time is over.
 """
@@ -75,7 +75,7 @@ def minimise_by_cpsat(
     return [solver.value(variable) for variable in variables], bound
 
 
-def _minimise_by_highs(
+def minimise_by_highs(
     budget: Budget, costs: Sequence[int], rows: Sequence[Row], **_: object
 ) -> Answer:
     """Minimise by HiGHS, to which SciPy hands neither a hint, a seed nor a number of threads."""
@@ -123,7 +123,7 @@ def _matrix(rows: Sequence[Row], width: int) -> Any:
 def minimise_in_process(
     budget: Budget, costs: Sequence[int], rows: Sequence[Row], **_: object
 ) -> Answer:
-    """Minimise as `_minimise_by_highs` does; where HiGHS fails, its last line is the error."""
+    """Minimise as `minimise_by_highs` does; where HiGHS fails, its last line is the error."""
     if budget.stopped:
         return None, 0
     deadline = None if budget.remaining is None else time.monotonic() + budget.remaining
@@ -142,13 +142,13 @@ def _send_minimum(
     deadline: float | None, costs: Sequence[int], rows: Sequence[Row], send: Send
 ) -> None:
     budget = Budget(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    send(minimum=_minimise_by_highs(budget, costs, rows))
+    send(minimum=minimise_by_highs(budget, costs, rows))
     os._exit(0)  # whatever HiGHS still does
 
 
 MAX_OBJECTIVE: Mapping[Minimise, int] = {
     minimise_by_cpsat: 2**40,
-    _minimise_by_highs: 2**30,
+    minimise_by_highs: 2**30,
     minimise_in_process: 2**30,
 }
 """Largest objective: HiGHS takes larger integers for equal within its tolerances."""

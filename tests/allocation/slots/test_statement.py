@@ -19,8 +19,8 @@ from metronome_opt.allocation.slots.feasibility_problem import Conflict, Feasibi
 from metronome_opt.allocation.slots.integer_program import (
     Minimise,
     Row,
-    _minimise_by_highs,
     minimise_by_cpsat,
+    minimise_by_highs,
     minimise_in_process,
 )
 from metronome_opt.allocation.slots.job_selection import Master
@@ -61,7 +61,7 @@ def test_what_fits_is_allowed_and_what_was_refuted_is_not(seed: int) -> None:
         assert fits(instance, gated, cushion)
 
 
-@pytest.mark.parametrize("minimise", [minimise_by_cpsat, _minimise_by_highs])
+@pytest.mark.parametrize("minimise", [minimise_by_cpsat, minimise_by_highs])
 def test_proposals_get_lighter_and_stop_with_the_time(minimise: Minimise) -> None:
     jobs = [job(name, 4, (0, 1, 30), weight=weight) for name, weight in (("a", 2), ("b", 3))]
     instance = network(*jobs)
@@ -77,7 +77,7 @@ def test_proposals_get_lighter_and_stop_with_the_time(minimise: Minimise) -> Non
     assert late.solve(5) == (None, 0)
 
 
-@pytest.mark.parametrize("minimise", [minimise_by_cpsat, _minimise_by_highs])
+@pytest.mark.parametrize("minimise", [minimise_by_cpsat, minimise_by_highs])
 def test_weights_too_large_for_a_back_end_are_minimised_exactly(minimise: Minimise) -> None:
     jobs = [job(name, 4, (0, 3, 60), weight=10**15 + more) for more, name in enumerate("ab")]
     task = FeasibilityProblem(network(*jobs))
@@ -85,7 +85,7 @@ def test_weights_too_large_for_a_back_end_are_minimised_exactly(minimise: Minimi
     assert master.solve(2 * 10**15) == ({"b": 4}, 10**15)
 
 
-@pytest.mark.parametrize("minimise", [minimise_by_cpsat, _minimise_by_highs])
+@pytest.mark.parametrize("minimise", [minimise_by_cpsat, minimise_by_highs])
 @pytest.mark.parametrize("seed", range(15))
 def test_large_weights_beside_small_ones_are_exact(seed: int, minimise: Minimise) -> None:
     """With weights rounded to units of the largest, nothing was proved of the small ones."""
@@ -112,7 +112,7 @@ def test_large_weights_beside_small_ones_are_exact(seed: int, minimise: Minimise
 def test_answers_are_those_of_this_process() -> None:
     """At least one variable is 1, and not both of the first two: the cheapest one alone."""
     rows = [Row(((-1, 0), (-1, 1), (-1, 2)), -1), Row(((1, 0), (1, 1)), 1)]
-    for minimise in (minimise_in_process, _minimise_by_highs, minimise_by_cpsat):
+    for minimise in (minimise_in_process, minimise_by_highs, minimise_by_cpsat):
         assert minimise(Budget(30), [3, 2, 4], rows) == ([0, 1, 0], 2)
 
 
