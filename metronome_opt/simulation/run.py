@@ -358,7 +358,7 @@ def simulate_result(result: Result, *, iterations: int, seed: int = 0) -> Simula
     """
     for name, number, least in (("iterations", iterations, 1), ("seed", seed, 0)):
         if type(number) is not int or not least <= number <= _MAX_NUMBER:
-            must = f"must be an integer from {least} to 10**9"
+            must = f"must be an integer from {least} to 1e9"
             raise InputError(f"{name}: {must}, got {quote(number)}")
     instance, schedule = result.instance, result.schedule
     simulator = PlanSimulator(instance, [seed], network=schedule.network, periods=iterations)

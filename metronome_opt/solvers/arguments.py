@@ -139,7 +139,7 @@ def check_numbers(time_limit: float | None, seed: int, threads: int | None) -> N
     is_number = isinstance(time_limit, Real) and not isinstance(time_limit, bool)
     if time_limit is not None and not (is_number and 0 <= time_limit <= _MAX_SECONDS):
         raise InputError(
-            f"time limit: must be a number of seconds from 0 to 10**9, got {quote(time_limit)}"
+            f"time limit: must be a number of seconds from 0 to 1e9, got {quote(time_limit)}"
         )
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")
