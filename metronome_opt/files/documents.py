@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.errors import InputError, error_context, format_path, quote
+from metronome_opt.errors import InputError, check_path, error_context, format_path, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
@@ -60,7 +60,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
         If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
         key or is not a mapping.
     """
-    (document,) = _read(Path(path))
+    (document,) = _read(check_path(path))
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {quote(document)}")
     return document
@@ -73,7 +73,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     `read_document`; messages count documents from 0.
     """
     documents: list[Any] = []
-    for document in _read(Path(path), many=True):
+    for document in _read(check_path(path), many=True):
         documents += document if isinstance(document, list) else [document]
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
@@ -165,7 +165,7 @@ def staged(path: str | Path) -> Iterator[Path]:
 
     The temporary file has the suffix of `path`, for writers that choose a format by it.
     """
-    path = Path(path)
+    path = check_path(path)
     with _temporary_for(path) as temporary:
         yield temporary
         mask = os.umask(0)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_path, quote
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -226,10 +226,13 @@ def read_source(path: str | Path) -> Scenario | Instance:
 
 def locate(path: str | Path) -> Path:
     """Return where a scenario is: a file, or one that comes with the package, by its name."""
-    shipped = find_files("scenarios")
-    if Path(path).exists():
-        return Path(path)
-    if str(path) not in shipped and Path(path).name == str(path) and not Path(path).suffix:
+    shipped, path = find_files("scenarios"), check_path(path)
+    try:
+        if path.exists():
+            return path
+    except OSError as error:
+        raise InputError(f"{quote(str(path))}: cannot be read ({error.strerror})") from None
+    if str(path) not in shipped and path.name == str(path) and not path.suffix:
         known = ", ".join(sorted(shipped))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
-    return shipped.get(str(path), Path(path))
+    return shipped.get(str(path), path)

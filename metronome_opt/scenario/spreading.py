@@ -11,20 +11,27 @@ from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.scenario_file import Scenario
 
+_UNITS = ("GPU", "millicore", "MiB")
+
 
 def free_gpus(scenario: Scenario) -> Counter[str]:
-    """Return the GPUs that jobs leave free where they say that they run."""
-    has = scenario.cluster.gpus_of
-    free = Counter(has)
+    """Return the GPUs that jobs leave free where they say that they run.
+
+    An `InputError` names a node that does not have the GPUs, CPU and memory of its tasks.
+    """
+    has = {node.name: node.has.vector for node in scenario.cluster.nodes}
+    free = {name: list(vector) for name, vector in has.items()}
     for index, job in enumerate(scenario.jobs):
         for node in job.nodes or ():
-            free[node] -= job.each.gpus
-            if free[node] < 0:
-                raise InputError(
-                    f"jobs[{index}].nodes: {node} has {pluralise(has[node], 'GPU')} and more "
-                    "tasks; move one elsewhere"
-                )
-    return free
+            for place, needed in enumerate(job.each.vector):
+                free[node][place] -= needed
+                if free[node][place] < 0 < needed:
+                    raise InputError(
+                        f"jobs[{index}].nodes: {node} has "
+                        f"{pluralise(has[node][place], _UNITS[place])}, and its tasks need more; "
+                        "move one elsewhere"
+                    )
+    return Counter({name: gpus for name, (gpus, *_) in free.items()})
 
 
 def spread(scenario: Scenario) -> Scenario:

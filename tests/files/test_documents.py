@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from metronome_opt.files.documents import (
     staged,
     write_text,
 )
+from metronome_opt.problem.instance import Instance
 
 
 def read(folder: Path, text: str | bytes, name: str = "file.yaml") -> dict[str, Any]:
@@ -135,6 +137,47 @@ def test_all_faults_of_document_are_listed(
         f"{begin}links[18].capacity: must be at least 1, got -19",
         "metronome: error: and 11 more",
     ]
+
+
+MANY = 50_000
+BURST = {"start": 0, "length": 1, "rate": 1}
+GOOD = {"name": "a", "period": 5, "phases": [BURST], "links": {"l": 1}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        ({"jobs": [{}] * MANY}, "jobs[0].name: missing"),
+        ({"jobs": [GOOD] * 300 + [None] * MANY}, "jobs[300]: must be a mapping, got None"),
+        ({"links": [{"name": 3}] * MANY}, "links[0].name: must be text, got 3"),
+        ({f"k{i}": 1 for i in range(MANY)}, "k0: unknown field, got 1"),
+        (
+            {"jobs": [GOOD, {**GOOD, "links": {f"l{i}": "x" for i in range(MANY)}}]},
+            "jobs[1].links.l0: must be an integer, got 'x'",
+        ),
+        (
+            {"jobs": [{**GOOD, "phases": [BURST, *[{}] * 200]}] * 200},
+            "jobs[0].phases[1].start: missing",
+        ),
+    ],
+)
+def test_few_of_many_faults_are_collected(changes: dict[str, Any], first: str) -> None:
+    """As all 6 million of a file of 6 MB they took 3.9 GB."""
+    document = {
+        "format": "metronome-instance/1",
+        "name": "x",
+        "slot_ms": 1,
+        "links": [{"name": "l", "capacity": 1}],
+        "jobs": [],
+        **changes,
+    }
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"\(and at least \d+ more\)$") as caught:
+        Instance.from_dict(document)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert caught.value.lines[0] == first
+    assert len(caught.value.lines) < 1000
 
 
 @pytest.mark.parametrize(
