@@ -14,7 +14,7 @@ from metronome_opt.errors import InputError, MetronomeError, PluginError
 
 _INTERRUPTED = 130
 _BAD_INPUT = 2
-_MAX_FAULTS = 20  # of one document, that are printed
+_MAX_PRINTED = 20  # faults of one document
 _PIPE_CLOSED = 141  # as programs end that SIGPIPE kills: the reader has enough, as head
 
 
@@ -73,14 +73,13 @@ def _run(argv: list[str] | None) -> int:
 def _fail_with(error: MetronomeError) -> int:
     if isinstance(error, PluginError):
         traceback.print_exception(error.__cause__)
-    return _fail(error.lines, error.exit_status)
+    lines = error.lines[:_MAX_PRINTED]
+    more = [error.count_after(_MAX_PRINTED)] if len(error.lines) > _MAX_PRINTED else []
+    return _fail([*lines, *more], error.exit_status)
 
 
 def _fail(lines: Sequence[str], status: int) -> int:
-    printed = list(lines[:_MAX_FAULTS])
-    if len(lines) > _MAX_FAULTS:
-        printed.append(f"and {len(lines) - _MAX_FAULTS} more")
-    for line in printed:
+    for line in lines:
         sys.stderr.write(f"metronome: error: {' '.join(line.split())}\n")
     return status
 

@@ -23,7 +23,7 @@ from metronome_opt.allocation.arguments import (
     read_problem,
     weights_of,
 )
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_type, quote
 from metronome_opt.problem.objectives import (
     COMPLETION,
     CONTENTION,
@@ -310,6 +310,11 @@ def pareto(
     """
     source = find_source(problem, network)
     check_numbers(time_limit, seed, threads)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback: must be a function, got {quote(callback)}")
+    objectives, sums = find_names(objectives)
+    if sums is not None:
+        raise InputError("objectives: must be two names, got a mapping")
     threads = threads or os.cpu_count() or 1
     solver = find_solver("auto")
     if not are_simulated(objectives):
@@ -422,6 +427,7 @@ def compare(results: Problem | Iterable[Problem]) -> pd.DataFrame:
     rows, bounds = [], {}
     if isinstance(results, Problem):
         results = [results]
+    check_type("results", results, Iterable)
     found = [r if isinstance(r, Result) else solve(r, "unshifted") for r in results]
     is_one = len({result.schedule.primary_objective for result in found}) == 1
     for result in found:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import UnionType
 
+MAX_FAULTS = 100
+"""Faults of a document, after which it is not read further."""
 _MAX_QUOTED = 60
 
 
@@ -29,7 +33,12 @@ class MetronomeError(Exception):
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
         self.lines = tuple(" ".join(line.split()) for line in (message, *others))
-        super().__init__(self.lines[0] + (f" (and {len(others)} more)" if others else ""))
+        super().__init__(self.lines[0] + (f" ({self.count_after(1)})" if others else ""))
+
+    def count_after(self, count: int) -> str:
+        """Return in words the number of the errors after the first ones."""
+        is_all = len(self.lines) < MAX_FAULTS
+        return f"and {'' if is_all else 'at least '}{len(self.lines) - count} more"
 
 
 class InputError(MetronomeError, ValueError):
@@ -75,6 +84,27 @@ class SolverError(MetronomeError, RuntimeError):
 
 class PluginError(MetronomeError, RuntimeError):
     """A function of the user or code of another package raised ``__cause__``."""
+
+
+def check_type(name: str, value: object, kind: type | UnionType) -> None:
+    """Refuse an argument that is of another type."""
+    if not isinstance(value, kind):
+        expected = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise InputError(f"{name}: must be of type {expected}, got {quote(value)}")
+
+
+def check_path(path: object) -> Path:
+    """Return the path of a file; refuse what can be none."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise InputError(f"path: must be the name of a file, got {quote(path)}")
+    name = str(os.fspath(path))
+    try:
+        is_valid = "\0" not in name and os.fsencode(name) is not None
+    except UnicodeEncodeError:
+        is_valid = False
+    if not is_valid:
+        raise InputError(f"path: {quote(name)} is no name of a file")
+    return Path(name)
 
 
 def quote(value: object) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from metronome_opt.api import allocate, pareto, solve
+from metronome_opt.errors import check_type, quote
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.problem.result import Result
 
@@ -63,7 +64,13 @@ class Model:
             Further fields of `metronome_opt.Job`, such as ``weight=4``.
         """
         keys = ("start", "length", "rate")
-        bursts = [phase if isinstance(phase, Mapping) else _named(keys, phase) for phase in phases]
+        check_type(f"{quote(name)}: phases", phases, Iterable)
+        check_type(f"{quote(name)}: links", links, Iterable)
+        for link in links:
+            check_type(f"{quote(name)}: links", link, str)
+        bursts = [
+            _named(keys, phase) if isinstance(phase, list | tuple) else phase for phase in phases
+        ]
         flows = links if isinstance(links, Mapping) else dict.fromkeys(links, 1)
         job = {"name": name, "period": period, "phases": bursts, "links": dict(flows), **fields}
         self._jobs.append(job)

@@ -66,7 +66,7 @@ def test_slowdown_alone_states_times_and_gates() -> None:
 
 
 INVALID = [
-    ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on"),
+    ({"time_limit": -1}, "time limit: must be a number of seconds from 0 to 1e9"),
     ({"time_limit": float("nan")}, "time limit: must be"),
     ({"stop": MaxRuntime(1)}, "time_limit: conflicts with MaxRuntime"),
     ({"threads": 0}, "threads: must be from 1 to 256, got 0"),

@@ -162,6 +162,6 @@ def find_names(
     if isinstance(objective, Mapping):
         return (), objective
     names = [objective] if isinstance(objective, str) else objective
-    if not isinstance(names, Sequence):
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise InputError(f"objective: must be a name or several, got {quote(objective)}")
     return tuple(_OLD_NAMES.get(name, name) for name in names), None

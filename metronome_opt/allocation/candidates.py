@@ -138,10 +138,9 @@ class CandidatePlacements(FreeResources):
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        room = self.tasks_by_node(job.task_resources)
-        if sum(room.values()) < job.tasks:
-            return None
-        return self.placement(most_free(room, job.tasks), job)
+        rooms = job.limits.rooms(self.cluster, self.tasks_by_node(job.task_resources), job.tasks)
+        room = max(rooms, key=_room, default=None)
+        return None if room is None else self.placement(most_free(room, job.tasks), job)
 
     def may_hold(self, job: JobRequest) -> bool:
         """Return whether there is room for the tasks of a job, wherever."""
@@ -181,31 +180,15 @@ class CandidatePlacements(FreeResources):
         One rack is tried, then several below one switch: the fullest ones that have room, and the
         emptiest ones. In a rack tasks fill as few nodes as possible, or are shared out evenly among
         as many of the emptiest nodes, or among all; several racks get equal shares, or their nodes
-        do. Links that do not carry the traffic of its tasks are not used, nor nodes between which
-        costs are higher than it tolerates.
+        do. Links that do not carry the traffic of its tasks are not used, nor nodes beyond its
+        limits.
         """
         if job.nodes is not None:
             has_room = self.holds(job.nodes, job.task_resources)
             there = self.try_nodes(job.nodes, job) if has_room else None
             return [] if there is None else [there]
-        room = self._usable(job)
-        racks = [
-            {self.names[node]: int(room[node]) for node in nodes if room[node]}
-            for nodes in self._racks
-        ]
-        tiers = [
-            [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
-            for tier in self._tiers
-        ]
-        if (most := job.max_network_cost) < ANY_COST:
-            from metronome_opt.scenario.overhead import tolerated_groups
-
-            if most not in self._groups:
-                firsts = [self.names[rack[0]] for rack in self._racks]
-                self._groups[most] = tolerated_groups(self.cluster, firsts, most)
-            near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
-            tiers.append([*near])
-        choices = _choices([rack for rack in racks if rack], tiers, job.tasks)
+        parts = self._parts(job, self._usable(job))
+        choices = _in_turn(*(self._choices(job, room) for room in parts))
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
         for nodes in (tuple(sorted(choice)) for choice in choices):
@@ -215,23 +198,62 @@ class CandidatePlacements(FreeResources):
                 allowed.append(placement)
             if len(allowed) == limit:
                 break
-        return sorted(allowed, key=lambda placement: placement.spans)
+        costs = job.limits.max_network_cost
+        return sorted(allowed, key=lambda found: (found.spans, self._overhead(found, costs)))
+
+    def _overhead(self, placement: Placement, most: int) -> int:
+        """Return the network cost around a ring for a job that limits it, 0 for others."""
+        if most == ANY_COST:
+            return 0
+        from metronome_opt.scenario.overhead import ring_cost  # few jobs need it
+
+        return ring_cost(self.cluster, placement.nodes)
+
+    def _parts(self, job: JobRequest, room: Ints) -> list[Ints]:
+        """Return room for a job in parts of the cluster that it has to stay within, if any."""
+        domains = job.limits.domains(self.cluster)
+        if domains is None:
+            return [room]
+        _, part_of = np.unique([domains[name] for name in self.names], return_inverse=True)
+        totals = np.bincount(part_of, room)
+        fitting = [at for at in np.argsort(totals, kind="stable") if totals[at] >= job.tasks]
+        chosen = dict.fromkeys([*fitting[:_MAX_WHOLE], *fitting[-_MAX_WHOLE:]])
+        return [np.where(part_of == at, room, 0) for at in chosen]
+
+    def _choices(self, job: JobRequest, room: Ints) -> Iterator[Sequence[str]]:
+        """Yield nodes for a job, given room for its tasks by node."""
+        racks = [
+            {self.names[node]: int(room[node]) for node in nodes if room[node]}
+            for nodes in self._racks
+        ]
+        tiers = [
+            [[[racks[rack] for rack in part if racks[rack]] for part in area] for area in tier]
+            for tier in self._tiers
+        ]
+        if (most := job.limits.max_network_cost) < ANY_COST:
+            from metronome_opt.scenario.overhead import tolerated_groups
+
+            if most not in self._groups:
+                firsts = [self.names[rack[0]] for rack in self._racks]
+                self._groups[most] = tolerated_groups(self.cluster, firsts, most)
+            near = ([[racks[at]] for at in group if racks[at]] for group in self._groups[most])
+            tiers.append([*near])
+        return _choices([rack for rack in racks if rack], tiers, job.tasks)
 
     def _usable(self, job: JobRequest) -> Ints:
         """Return how many tasks of a job each node takes, none if its links carry nothing."""
         room = self.task_counts(job.task_resources)
-        return np.where(self._linked | (room >= job.tasks), room, 0)
+        usable = self._linked | (room >= job.tasks)
+        if job.limits.allowed_nodes is not None:
+            allowed = job.limits.allowed(self.cluster)
+            usable &= np.array([name in allowed for name in self.names])
+        return np.where(usable, room, 0)
 
     def try_nodes(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
-        """Return the placement of a job on nodes; None if links, racks or costs do not allow it."""
-        if (most := job.max_network_cost) < ANY_COST:
-            from metronome_opt.scenario.overhead import is_tolerated  # few jobs need it
-
-            if not is_tolerated(self.cluster, nodes, most):
-                return None
-        placement = self.by_paths(nodes, job)
-        if placement.racks > (job.most_racks or placement.racks):
+        """Return the placement of a job on nodes; None if links or its limits do not allow it."""
+        if job.limits.violation(self.cluster, nodes) is not None:
             return None
+        placement = self.by_paths(nodes, job)
         choices = [placement]
         if placement.paths and self.cluster.routing == "chosen":  # a link by its hash may be down
             choices += (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations, product
+from itertools import chain, combinations, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +34,14 @@ from metronome_opt.errors import InputError, error_context, pluralise
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.build import build_scenario, place_job
-from metronome_opt.scenario.cluster import ANY_COST, Paths
+from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.job_traffic import JobTraffic, read_traffic
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 _MAX_SIMULATED = 300  # placements of an improvement by simulation
+_MAX_NODES, _MAX_TRIES = 32, 2000  # of an enumeration
 _MAX_REPATHED = 64  # paths that are compared with slots
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 
@@ -141,10 +143,10 @@ class PlacementSearch:
     def _refuse(self, job: JobRequest, empty: CandidatePlacements) -> None:
         """Raise an `InputError` that says why a job has no place in the empty cluster."""
         empty.spread(job)  # an error that names the link which is too narrow
-        if job.max_network_cost < ANY_COST:
+        if limits := job.limits.describe(self.scenario.cluster):
             raise InputError(
-                f"jobs: {job.name}: max_network_cost: {job.max_network_cost}: no place for "
-                "all of its tasks has costs as low; allow higher ones, or use fewer workers"
+                f"jobs: {job.name}: no place for its {job.tasks:,} tasks together: {limits}; allow "
+                "more, or use fewer workers"
             )
         index = [spec.name for spec in self.scenario.jobs].index(job.name)
         raise InputError(
@@ -153,6 +155,42 @@ class PlacementSearch:
             f"{self.scenario.hyperperiod_ms} ms; choose a longer hyperperiod or a shorter "
             "iteration"
         )
+
+    def find_all(self, max_count: int) -> list[Places]:
+        """Return all placements of all jobs, of equal tasks one; none if there are too many."""
+        occupancy, found = self.occupancy(), list[Places]()
+
+        def place(jobs: Sequence[JobRequest]) -> bool:
+            if not jobs:
+                found.append(places_of(occupancy))
+                return len(found) <= max_count
+            job, *others = jobs
+            resources = occupancy.resources
+            room = resources.task_counts(job.task_resources).tolist()
+            for counts in _distribute(job.tasks, room):
+                nodes = [
+                    name
+                    for name, number in zip(resources.names, counts, strict=True)
+                    for _ in range(number)
+                ]
+                placement = resources.try_nodes(nodes, job)
+                if placement is not None:
+                    occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
+                    is_complete = place(others)
+                    occupancy.remove(job.name)
+                    if not is_complete:
+                        return False
+            return True
+
+        ways = 1
+        if len(self.scenario.cluster.nodes) > _MAX_NODES:
+            return []
+        for job in self.unplaced:
+            room = occupancy.resources.task_counts(job.task_resources).tolist()
+            ways *= sum(1 for _ in islice(_distribute(job.tasks, room), _MAX_TRIES))
+            if ways > _MAX_TRIES:
+                return []
+        return found if place(self.unplaced) else []
 
     def find_packed(self) -> Places:
         """Return the nodes that hold the jobs that run together, as far as links allow them."""
@@ -256,7 +294,8 @@ class PlacementSearch:
 
     def plan_values(self, places: Places, found: PlanResult) -> Values:
         """Return the mean slowdowns that are minimised, with a plan that was found."""
-        return self._means(self.instance_at(places), np.array([*found.slowdowns.values()]))
+        slowdowns = np.nan_to_num([*found.slowdowns.values()], nan=math.inf)
+        return self._means(self.instance_at(places), slowdowns)
 
     def values(self, places: Places) -> Values:
         """Return the mean slowdowns that are minimised, one after the other, with no job gated."""
@@ -324,3 +363,13 @@ def places_of(occupancy: Occupancy) -> Places:
         name: Spot(placed_job.placement.nodes, placed_job.placement.paths)
         for name, placed_job in occupancy.placed.items()
     }
+
+
+def _distribute(tasks: int, room: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Yield all numbers of tasks on nodes, given those that there is room for."""
+    if not room:
+        yield ()
+        return
+    first, *others = room
+    for number in range(min(first, tasks), max(0, tasks - sum(others)) - 1, -1):
+        yield from ((number, *rest) for rest in _distribute(tasks - number, others))

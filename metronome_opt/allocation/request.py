@@ -10,12 +10,12 @@ from functools import cache, cached_property
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.objectives import MeanWeights
-from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.collectives import Algorithm, Transport
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.job_traffic import JobTraffic
 from metronome_opt.scenario.nodes import Resources
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 from metronome_opt.scenario.scenario_file import Scenario
 
 UNKNOWN_MS = 3_600_000.0
@@ -39,10 +39,9 @@ class JobRequest:
     weight: int = 1  # priority, larger is more important
     # how long it still runs with a network of its own; None if that is not known
     length_ms: float | None = None
-    most_racks: int | None = None  # the number of racks that it may span; None for any number
     # the only nodes that it may have, one per task; None for any
     nodes: tuple[str, ...] | None = None
-    max_network_cost: int = ANY_COST  # the largest network cost from a task to the next one
+    limits: PlacementLimits = NO_LIMITS  # on its nodes
     # whether its iteration at a place is short enough for the hyperperiod; None: at any place
     is_short: Callable[[Transport], bool] | None = None
 
@@ -59,7 +58,7 @@ class JobRequest:
             algorithm=traffic.algorithm,
             weight=spec.priority,
             length_ms=length_ms,
-            max_network_cost=spec.max_network_cost,
+            limits=spec.limits,
         )
 
     @property

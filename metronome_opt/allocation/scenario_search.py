@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,12 +16,12 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.errors import pluralise
 from metronome_opt.scenario.build import build_scenario
-from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
+_ENUMERATED = 300  # placements of all jobs that are all compared
 _INSERTION = 3.0  # times as long as the nearest places take: greedy insertion by cost
 _SEARCHING = 0.5  # of the time, for places of low cost
 _IMPROVING = 0.4  # of the rest, for places that are simulated
@@ -92,7 +93,12 @@ def allocate(
     near, best = choices[0], choices[-1]
     if not (_has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best))):
         return search.problem_at(best, _NEAREST if best == near else ""), None
-    best = search.improve(search.choose_ungated(choices), budget.fraction(_IMPROVING), seed)
+    every = search.find_all(_ENUMERATED) if len(near) == len(scenario.jobs) else []
+    if not _has_time(budget, 2 * len(every) * search.seconds(best)):
+        every = []
+    best = search.improve(
+        search.choose_ungated([*choices, *every]), budget.fraction(_IMPROVING), seed
+    )
     # Where slots fit, no job has to be preferred: priorities do, whatever the means.
     by_priority = PlacementSearch(scenario)
     tried = [near, best, by_priority.find_cheapest(budget.fraction(_GATED), seed, gated=True)]
@@ -121,8 +127,9 @@ def _choose_by_plan(
     if best:
         ungated = search.mean_slowdown(near, plans[0].unshifted)
         network = options.network or search.scenario.cluster.network
+        known = "unknown" if math.isnan(ungated) else f"{ungated:.4f}"
         comparison = (
-            f"at the nearest places, with no job gated, the slowdown would be {ungated:.4f} "
+            f"at the nearest places, with no job gated, the slowdown would be {known} "
             f"(network {network})"
         )
     if choices[best].keys() != near.keys():
@@ -142,8 +149,8 @@ def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[
             needs = f"{job.workers:,} tasks of {pluralise(job.each.gpus, 'GPU')}"
             room_for = f"{needs}, and there is room for {fit:,}"
             narrow = " on nodes whose links are too narrow for the hyperperiod"
-            if job.max_network_cost < ANY_COST:
-                narrow = f" on nodes between which costs are above {job.max_network_cost}"
+            if limits := job.limits.describe(scenario.cluster):
+                narrow = f" that does not allow it: {limits}"
             found[job.name] = room_for + narrow * (fit >= job.workers)
     return found
 

@@ -45,10 +45,12 @@ def _one_by_one(jobs: Sequence[JobRequest], resources: FreeResources) -> dict[st
         jobs, key=lambda job: (-job.cost_weight, -job.task_resources.gpus, -job.gpus, job.name)
     ):
         fits = left.tasks_by_node(job.task_resources)
-        nodes = [
-            node for node in sorted(fits, key=lambda n: (fits[n], n)) for _ in range(fits[node])
-        ]
-        if len(nodes) >= job.tasks:
+        rooms = job.limits.rooms(resources.cluster, fits, job.tasks)
+        room = min(rooms, key=lambda room: sum(room.values()), default=None)
+        if room is not None:
+            nodes = [
+                node for node in sorted(room, key=lambda n: (room[n], n)) for _ in range(room[node])
+            ]
             found[job.name] = tuple(nodes[: job.tasks])
             left.take(found[job.name], job.task_resources)
     return found

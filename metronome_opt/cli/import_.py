@@ -46,6 +46,7 @@ def import_(
         int | None,
         typer.Option(min=1, max=1024, help="GPUs of nodes, if none states any; 8 in a fabric."),
     ] = None,
+    gpu_resource: options.GpuResources = None,
     link_gbps: Annotated[
         str | None, typer.Option(help="What a GPU sends to others of its node, if not as known.")
     ] = None,
@@ -70,7 +71,7 @@ def import_(
         gpus=gpus,
         link_mbps=None if link_gbps is None else _megabits("--link-gbps", link_gbps),
     )
-    imported = _read(files, choices)
+    imported = _read(files, choices, gpu_resource or ())
     for note in imported.notes:
         options.note(note)
     if output is not None:
@@ -85,20 +86,22 @@ def import_(
     return 0
 
 
-def _read(files: Sequence[Path], choices: ImportOptions) -> ImportedCluster:
+def _read(
+    files: Sequence[Path], choices: ImportOptions, gpu_resources: Sequence[str]
+) -> ImportedCluster:
     from metronome_opt.kubernetes.claims.files import read_manifests
     from metronome_opt.kubernetes.reading.fabrics import read_fabric
     from metronome_opt.kubernetes.reading.objects import Objects
     from metronome_opt.kubernetes.reading.scenario import make_cluster, make_fabric, make_scenario
 
     for path in files:
-        ways = read_fabric(path)
-        if ways is not None:
+        fabric = read_fabric(path)
+        if fabric is not None:
             if len(files) > 1:
                 raise InputError(f"{path}: a fabric beside other files; read only the fabric")
             with error_context(path):
-                return make_fabric(ways, choices)
-    objects = Objects()
+                return make_fabric(fabric, choices)
+    objects = Objects(gpu_resources)
     objects.add(read_manifests(files))
     return (make_scenario if objects.are_of_jobs else make_cluster)(objects, choices)
 

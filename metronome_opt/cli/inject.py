@@ -17,6 +17,7 @@ def inject(
         list[Path], typer.Argument(metavar="FILE", help="Manifests, or folders of them.")
     ],
     output: options.TextOutput = None,
+    gpu_resource: options.GpuResources = None,
 ) -> int:
     """Prepare the workloads of FILE for the controller.
 
@@ -28,7 +29,7 @@ def inject(
     from metronome_opt.kubernetes.controller.inject import inject as inject_into
 
     check_targets(files, [output])
-    manifests, changed = inject_into(read_manifests(files))
+    manifests, changed = inject_into(read_manifests(files), gpu_resource or ())
     if not changed:
         raise InputError(f"{files[0]}: holds no workload with GPUs; name one")
     options.print_or_write(dump_objects(manifests), output)

@@ -80,6 +80,14 @@ PlotOutput = Annotated[
     typer.Option("--plot", help="Draw before and after here (.svg, .png or .pdf)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GpuResources = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A resource or a device class that counts as GPUs; may be repeated.",
+        show_default="accelerators that are known",
+    ),
+]
 Namespace = Annotated[str, typer.Option(help="Namespace of the claims.")]
 
 NAMESPACE = "default"

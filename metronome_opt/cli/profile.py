@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,8 @@ def profile(
         typer.Argument(
             metavar="FILE",
             help="The record of a gate (.jsonl); a CSV file: seconds, Mbit/s; or a trace of "
-            "Kineto, Chakra, NCCL's or RCCL's Inspector, of all ranks if it is a tar file.",
+            "Kineto, XLA, Chakra, a flight recorder, NCCL's or RCCL's Inspector, of all ranks if "
+            "it is a tar file.",
         ),
     ],
     rate_mbps: Annotated[
@@ -31,6 +33,14 @@ def profile(
             help="Mbit/s at which a worker sends its bursts, for a trace that tells no bytes.",
             min=1,
             max=1e9,
+        ),
+    ] = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Regular expression for names of kernels of collectives, of other libraries than "
+            "NCCL, RCCL and MSCCL, such as 'oneccl_|hcom_'.",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -46,21 +56,23 @@ def profile(
 
     is_trace = holds_trace(file)
     if is_trace:
-        traces = read_traces(file)
-        with error_context(file):
-            result = profile_traces(traces, rate_mbps)
+        measure = partial(profile_traces, read_traces(file, kernels), rate_mbps)
     elif file.suffix != ".jsonl":
-        result = profile_samples(*read_samples(file))
+        measure = partial(profile_samples, *read_samples(file))
     else:
-        bursts = read_record(file)
-        with error_context(file):
-            result = profile_record(bursts)
+        measure = partial(profile_record, read_record(file))
+    with error_context(file):
+        result = measure()
+    if kernels is not None and not is_trace:
+        raise InputError(f"{file}: is no trace; omit --kernels")
     if rate_mbps is not None and (result.message_bytes is not None or not is_trace):
         raise InputError(f"{file}: states the volumes sent; omit --rate-mbps")
     if as_json:
         options.print_json(asdict(result))
     else:
         typer.echo("\n".join(_described(result)))
+    for note in result.notes:
+        options.note(note)
     return 1 if result.traffic is None else 0
 
 
@@ -69,26 +81,32 @@ def _described(result: Profile) -> Iterator[str]:
     if result.traffic is None:
         yield str(result.reason)
     else:
-        error_ms = f"± {result.burst_error_ms:.2g} ms"
+        error_ms = _error(result.burst_error_ms)
         shortest, longest = result.cycle_ms or (0.0, 0.0)
+        few = ": too few cycles for errors" if result.period_error_ms is None else ""
         yield (
-            f"period {result.traffic['period_ms']:,.2f} ± {result.period_error_ms:.2g} ms, "
-            f"{result.cycles:,} cycles of {shortest:,.1f} to {longest:,.1f} ms"
+            f"period {result.traffic['period_ms']:,.2f}{_error(result.period_error_ms)} ms, "
+            f"{result.cycles:,} cycles of {shortest:,.1f} to {longest:,.1f} ms{few}"
         )
         if result.jitter is not None:
             yield f"jitter {100 * result.jitter:.2g} % of computing times"
         for phase in result.traffic["phases"]:
             rate = "an unknown rate: the trace tells no bytes, so give --rate-mbps"
-            if result.rate_error is not None:
-                rate = f"{phase['rate_mbps']:,} ± {result.rate_error:.0%} Mbit/s"
+            if phase["rate_mbps"] is not None:
+                error = "" if result.rate_error is None else f" ± {result.rate_error:.0%}"
+                rate = f"{phase['rate_mbps']:,}{error} Mbit/s"
             what = ""
             if "collective" in phase:
                 what = f", {phase['collective']} of {phase['bytes'] / 1e6:,.1f} MB"
             yield (
-                f"burst from {phase['start_ms']:,.2f} {error_ms} for {phase['length_ms']:,.2f} "
-                f"{error_ms} at {rate}{what}"
+                f"burst from {phase['start_ms']:,.2f}{error_ms} ms for {phase['length_ms']:,.2f}"
+                f"{error_ms} ms at {rate}{what}"
             )
     if result.message_bytes is not None:
         yield f"collectives of {result.message_bytes / 1e6:,.1f} MB a period"
     if result.skew_ms is not None:
         yield f"skew of ranks {result.skew_ms:,.2f} ms at most, as they enter a collective"
+
+
+def _error(error_ms: float | None) -> str:
+    return "" if error_ms is None else f" ± {error_ms:.2g}"

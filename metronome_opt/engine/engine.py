@@ -283,18 +283,23 @@ class Engine:
         jobs = self._state.jobs
         return jobs["spent"].copy(), jobs["timed"].astype(np.float64)
 
-    def mean_times(self, warm_ms: float, until_ms: float) -> Floats:
+    def mean_times(self, warm_ms: float, until_ms: float, max_events: int = 0) -> Floats:
         """Run on, and return mean iteration times after a warm-up, NaN for none, shape (jobs,).
 
-        It ends when all jobs have left, if they do.
+        It ends when all jobs have left, if they do. While a job has ended no iteration it goes on,
+        for about a number of events.
         """
         self.run(warm_ms)
         spent, ended = self.iteration_totals()
-        for _ in self.jobs:
-            if self.run(until_ms) is None:
+        while True:
+            for _ in self.jobs:
+                if self.run(until_ms) is None:
+                    break
+            spent_then, ended_then = self.iteration_totals()
+            counts = ended_then - ended
+            until_ms *= 2
+            if counts.all() or 2 * self.events > max_events:
                 break
-        spent_then, ended_then = self.iteration_totals()
-        counts = ended_then - ended
         return np.where(counts > 0, (spent_then - spent) / np.maximum(counts, 1), math.nan)
 
     def iteration_range(self, job: int) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ merge keys are followed, but a small file cannot become a large document. Tags a
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -19,22 +20,32 @@ from typing import Any
 
 import yaml
 
-from metronome_opt.errors import InputError, error_context, quote
+from metronome_opt.errors import InputError, check_path, error_context, format_path, quote
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
 _SUFFIXES = (".json", ".yaml", ".yml")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of JSON
 
 
 def is_database(path: str | Path) -> bool:
     """Return whether a file is an SQLite database, as that of a cluster's state."""
     try:
-        with Path(path).open("rb") as stream:
-            return stream.read(16) == b"SQLite format 3\0"
-    except OSError:
+        return read_bytes(Path(path), 16) == b"SQLite format 3\0"
+    except InputError:
         return False
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file."""
+    try:
+        _check_regular(path, path.stat().st_mode)
+        with path.open("rb") as stream:
+            return stream.read(most)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
 def read_document(path: str | Path) -> dict[str, Any]:
@@ -49,7 +60,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
         If the file cannot be read, is too large or too deep, is not text, is malformed, repeats a
         key or is not a mapping.
     """
-    (document,) = _read(Path(path))
+    (document,) = _read(check_path(path))
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a mapping, got {quote(document)}")
     return document
@@ -62,7 +73,7 @@ def read_documents(path: str | Path) -> list[dict[str, Any]]:
     `read_document`; messages count documents from 0.
     """
     documents: list[Any] = []
-    for document in _read(Path(path), many=True):
+    for document in _read(check_path(path), many=True):
         documents += document if isinstance(document, list) else [document]
     for index, document in enumerate(documents):
         if document is not None and not isinstance(document, dict):
@@ -75,29 +86,29 @@ def find_documents(folder: Path, *formats: str) -> list[Path]:
 
     Much faster than reading them; a file may be malformed, or mention the format of another one.
     """
+    return [path for path in list_documents(folder) if path.is_file() and _mentions(path, formats)]
+
+
+def list_documents(folder: Path) -> list[Path]:
+    """Return the JSON and YAML files of a folder by name, but for hidden ones."""
     try:
         paths = [path for path in sorted(folder.iterdir()) if path.suffix in _SUFFIXES]
     except OSError as error:
         raise InputError(f"{folder}: cannot be read ({_reason(error)})") from None
-    return [path for path in paths if path.is_file() and _mentions(path, formats)]
+    return [path for path in paths if not path.name.startswith(".")]
 
 
 def _mentions(path: Path, formats: Iterable[str]) -> bool:
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES)
-    except OSError:
+        raw = read_bytes(path, MAX_BYTES)
+    except InputError:
         return False
     return any(name.encode() in raw for name in formats)
 
 
 def read_text(path: Path) -> str:
     """Return the text of a file; errors as of `read_document`."""
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+    raw = read_bytes(path, MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise InputError(f"{path}: larger than {MAX_BYTES} bytes, the maximum")
     try:
@@ -144,7 +155,8 @@ def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> Non
         if target in taken:
             raise InputError(f"{path}: {taken[target]}; name another place to write")
         taken[target] = "is named for two outputs"
-        _temporary_for(path).unlink()
+        with _temporary_for(path):
+            pass
 
 
 @contextmanager
@@ -153,35 +165,49 @@ def staged(path: str | Path) -> Iterator[Path]:
 
     The temporary file has the suffix of `path`, for writers that choose a format by it.
     """
-    path = Path(path)
-    temporary = _temporary_for(path)
-    try:
+    path = check_path(path)
+    with _temporary_for(path) as temporary:
         yield temporary
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
         temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def _temporary_for(path: Path) -> Path:
+@contextmanager
+def _temporary_for(path: Path) -> Iterator[Path]:
+    """Yield a new file beside `path`, and remove it, and those that killed programs left there.
+
+    Its lock, which ends with the program, states that it is in use.
+    """
+    prefix = f".{path.stem[:40]}.metronome_"
     try:
         with suppress(FileNotFoundError):
-            mode = path.stat().st_mode
-            if stat.S_ISDIR(mode):
-                raise InputError(f"{path}: is a folder; name a file")
-            if not stat.S_ISREG(mode):
-                raise InputError(f"{path}: is not an ordinary file; name one")
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem[:40]}.", suffix=path.suffix
-        )
-        os.close(handle)
+            _check_regular(path, path.stat().st_mode)
+        for left in path.parent.iterdir():
+            if left.name.startswith(prefix) and left.suffix == path.suffix and left.is_file():
+                with suppress(OSError), left.open("rb") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    left.unlink()
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
+        temporary = Path(name)
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            temporary.touch()  # another program may have removed it before it was locked
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+            os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
-    return Path(name)
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    """Refuse a folder, and what is no file: a pipe might never end, or never begin."""
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "not an ordinary file"
+        raise InputError(f"{path}: is {what}; name a file")
 
 
 def _read(path: Path, *, many: bool = False) -> list[Any]:
@@ -206,6 +232,8 @@ def _parse_json(text: str) -> Any:
             text, object_pairs_hook=_unique, parse_constant=float, parse_int=_integer
         )
         _check_depth(document)
+        if _SURROGATE.search(text):
+            _check_text(document)
         return document
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels") from None
@@ -232,6 +260,23 @@ def _check_depth(value: object, left: int = MAX_DEPTH) -> None:
             _check_depth(inner, left - 1)
 
 
+def _check_text(value: object, path: tuple[str | int, ...] = ()) -> None:
+    """Refuse text with half of a character, a lone surrogate, which no file can have."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_text(key, path)
+            _check_text(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_text(inner, (*path, index))
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            place = f"{format_path(path)}: " if path else ""
+            raise InputError(f"{place}must be valid Unicode text, got {quote(value)}") from None
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key, value in pairs:
@@ -246,6 +291,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _parse_yaml(text: str, *, many: bool = False) -> list[Any]:
     try:
+        _check_text(text)
         return _YamlReader(text).documents(many)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
@@ -19,13 +20,14 @@ from pydantic import (
     PlainSerializer,
     ValidationError,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, core_schema
 
-from metronome_opt.errors import InputError, error_context, format_path, quote
+from metronome_opt.errors import MAX_FAULTS, InputError, error_context, format_path, quote
 from metronome_opt.files.documents import read_document
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import ErrorDetails, InitErrorDetails
 
 
 def _label(name: str) -> str:
@@ -101,6 +103,63 @@ FrozenMap = Annotated[
 ]
 
 
+def _limit_faults(schema: Any, *, is_root: bool = False) -> Any:
+    """Let validation of a model end after some faults; models inside have their own schemas."""
+    if isinstance(schema, list):
+        return [_limit_faults(inner) for inner in schema]
+    if not isinstance(schema, dict) or (schema["type"] == "model" and not is_root):
+        return schema
+    for key in _INNER & schema.keys():
+        schema[key] = _limit_faults(schema[key], is_root=is_root)
+    kind = schema["type"]
+    if kind == "model-fields":
+        known = schema["fields"]
+        for field in known.values():
+            field["schema"] = _limit_faults(field["schema"])
+
+        def drop_most(value: Any) -> Any:
+            """Drop most unknown fields of one that has too many; the others are faults enough."""
+            if not isinstance(value, dict) or len(value) <= len(known) + MAX_FAULTS:
+                return value
+            unknown = islice((name for name in value if name not in known), MAX_FAULTS)
+            return {name: value[name] for name in (*known, *unknown) if name in value}
+
+        return core_schema.no_info_before_validator_function(drop_most, schema)
+    if kind in ("list", "dict") or "variadic_item_index" in schema:
+        schema["fail_fast"] = True
+        return core_schema.no_info_wrap_validator_function(_find_faults, schema)
+    return schema
+
+
+_INNER = {"schema", "items_schema", "keys_schema", "values_schema", "choices", "steps"}
+
+
+def _find_faults(value: Any, validate: Callable[[Any], Any]) -> Any:
+    """Validate a list or mapping, one item at a time if it is at fault."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        if not isinstance(value, list | tuple | dict) or len(value) < 2:
+            raise
+        found = [_restate(fault) for fault in error.errors(include_url=False) if not fault["loc"]]
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        try:
+            validate({key: item} if isinstance(value, dict) else [item])
+        except ValidationError as error:
+            faults = error.errors(include_url=False)
+            found += [_restate(fault, key) for fault in faults if fault["loc"]]
+        if len(found) >= MAX_FAULTS:
+            break
+    raise ValidationError.from_exception_data("", found)
+
+
+def _restate(fault: ErrorDetails, *key: Any) -> InitErrorDetails:
+    context = {**fault.get("ctx", {}), "said": fault["msg"]}
+    kind = PydanticCustomError(fault["type"], "{said}", context)
+    return {"type": kind, "loc": (*key, *fault["loc"][len(key) :]), "input": fault["input"]}
+
+
 class Record(BaseModel):
     """An immutable record with strictly checked fields."""
 
@@ -119,6 +178,11 @@ class Record(BaseModel):
 
     # Pydantic then builds nested records itself, so that their faults keep the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Return the schema, which finds `MAX_FAULTS` faults rather than collect millions."""
+        return _limit_faults(handler(source), is_root=True)
 
 
 R = TypeVar("R", bound=Record)
@@ -143,6 +207,8 @@ def parse_record(
     InputError
         With all faults of the document.
     """
+    if not isinstance(data, Mapping):
+        raise InputError(f"document: must be a mapping, got {quote(data)}")
     if "format" not in data:
         raise InputError(f"format: missing; this should say {quote(tag)}")
     if data["format"] != tag:
@@ -203,7 +269,11 @@ def _line(fault: ErrorDetails, details: list[ErrorDetails], cls: type[Record] | 
     words = _WORDS.get(fault["type"])
     message = words.format(**fault.get("ctx", {})) if words else fault["msg"]
     if fault["type"] == "extra_forbidden":
-        missing = [other["loc"][-1] for other in details if other["loc"][:-1] == fault["loc"][:-1]]
+        missing = [
+            other["loc"][-1]
+            for other in details
+            if other["type"] == "missing" and other["loc"][:-1] == fault["loc"][:-1]
+        ]
         known = [*(cls.model_fields if cls and len(path) == 1 else ()), *map(str, missing)]
         near = get_close_matches(str(path[-1]), {*known} - {path[-1]}, n=1, cutoff=0.8)
         message += f" (perhaps {near[0]})" if near else ""

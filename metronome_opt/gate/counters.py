@@ -34,6 +34,11 @@ _PAUSE = 3  # times another computing time: the longer one is a checkpoint or a 
 _UNITS = {"seconds": 1e9, "products": 1e18, "differences": 1e18}  # of what is counted
 
 
+def _escape(value: str) -> str:
+    """Return the value of a label as the text format has it, also one that is no UTF-8."""
+    return value.encode(errors="backslashreplace").decode().translate(_ESCAPES)
+
+
 class BurstCounters:
     """Totals over the bursts of a gate; series are labelled with job, task and the host's name."""
 
@@ -45,7 +50,7 @@ class BurstCounters:
         self._fastest = 0, 1  # bytes and length, since one was counted
         pod = os.environ.get("HOSTNAME", "")
         names = {"job": job, "task": "" if task is None else str(task), "pod": pod}
-        stated = {name: value.translate(_ESCAPES) for name, value in names.items() if value}
+        stated = {name: _escape(value) for name, value in names.items() if value}
         labels = ",".join(f'{name}="{value}"' for name, value in stated.items())
         self._labels = f"{{{labels}}}" if labels else ""
 

@@ -36,6 +36,11 @@ def register(model: Any, gate: Gate, *, first_buckets: tuple[int, ...] = (0,)) -
         has bursts.
     """
     paced = _Paced(gate, frozenset(first_buckets))
+    try:
+        paced.start()
+    except RuntimeError as error:  # no thread starts
+        gate.warn(f"{error}; gradients do not wait")
+        return
     # DDP wants annotations that are these very types, or none.
     model.register_comm_hook(paced, lambda state, bucket: state.reduce(bucket))
 
@@ -65,6 +70,9 @@ class _Paced:
         self._sent = 0
         self._works: list[Any] = []
         self._thread = threading.Thread(target=self._run, name="metronome-gate-ddp", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
         atexit.register(self._stop)
 

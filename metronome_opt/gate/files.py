@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 from decimal import Decimal
 from functools import partial
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_BYTES = 2**20
-"""The size of a file, of which a burst may have to wait until it is read."""
+"""The largest size of a file."""
+_INLINE_BYTES = 2**14  # while a larger file is read beside the loop, the claim before holds
 
 _KIND = "STBandwidthClaim"
 _PLAIN = {*FIELDS, "job"}
@@ -54,42 +56,63 @@ class ClaimFile:
         self._path = os.fspath(path)
         self._job, self._task = job, task
         self._state: tuple[int, ...] | None = None  # of the file when it was read, if that is sure
-        self._result: Claim | ClaimError = ClaimError("not read yet")
+        self._result: Claim | ClaimError | None = None
+        self._reader: threading.Thread | None = None
 
     def current(self) -> Claim:
         """Return the claim that stands in the file now; a `ClaimError` if none can be obeyed."""
         try:
             now = os.stat(self._path)  # noqa: PTH116 (one call, no more)
             if self._state != (now.st_mtime_ns, now.st_ino, now.st_size):
-                self._read(now)
+                self._update(now)
         except OSError as error:
             self._state = None
-            why = error.strerror or type(error).__name__
-            raise ClaimError(f"{self._path}: cannot be read ({why})") from None
+            raise ClaimError(f"{self._path}: {_reason(error)}") from None
         except ValueError as error:  # a path with a zero in it
             raise ClaimError(f"{self._path!r}: cannot be read ({error})") from None
-        if isinstance(self._result, ClaimError):
-            raise self._result
-        return self._result
+        result = self._result
+        if not isinstance(result, Claim):
+            raise result or ClaimError(f"{self._path}: is not read yet")
+        return result
+
+    def _update(self, now: os.stat_result) -> None:
+        """Read the file, a large one beside the loop unless it is the first or no thread starts."""
+        if self._reader is not None and self._reader.is_alive():
+            return
+        if now.st_size > _INLINE_BYTES and self._result is not None:
+            self._reader = threading.Thread(target=self._read, args=(now,), daemon=True)
+            try:
+                self._reader.start()
+            except RuntimeError:
+                self._reader = None
+            else:
+                return
+        self._read(now)
 
     def _read(self, now: os.stat_result) -> None:
         self._state = None
-        if not stat.S_ISREG(now.st_mode):
-            raise ClaimError(f"{self._path}: is no file; name one that holds claims")
         sure = not 0 <= time.time_ns() - now.st_mtime_ns < _UNSURE_NS
-        with open(self._path, "rb") as stream:  # noqa: PTH123
-            content = stream.read(MAX_BYTES + 1)
         try:
+            if not stat.S_ISREG(now.st_mode):
+                raise ClaimError("is no file; name one that holds claims")
+            with open(self._path, "rb") as stream:  # noqa: PTH123
+                content = stream.read(MAX_BYTES + 1)
             if len(content) > MAX_BYTES:
                 raise ClaimError(f"has more than {MAX_BYTES // 2**20} MiB; give a file of one job")
             self._result = _claim_in(content, self._job, self._task)
         except ClaimError as fault:
             self._result = ClaimError(f"{self._path}: {fault}")
+        except OSError as error:
+            self._result, sure = ClaimError(f"{self._path}: {_reason(error)}"), False
         except Exception as error:  # parsers raise more than they say
             said = f"{type(error).__name__}: {error}"[:_MAX_REASON]
             self._result = ClaimError(f"{self._path}: cannot be read ({said}); write it again")
         if sure:
             self._state = now.st_mtime_ns, now.st_ino, now.st_size
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot be read ({error.strerror or type(error).__name__})"
 
 
 def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
@@ -149,7 +172,8 @@ def _objects(content: bytes) -> Iterator[tuple[str, Any]]:
 def _parse(text: str) -> Any:
     """Return a JSON value; numbers with a point are decimals."""
     depth = 0
-    for bracket in _BRACKETS.findall(text):
+    for found in _BRACKETS.finditer(text):
+        bracket = found[0]
         # Only here is there a limit: the interpreter's is one that training loops raise.
         depth += (bracket in "[{") - (bracket in "]}")
         if depth > _MAX_DEPTH:

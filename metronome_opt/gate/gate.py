@@ -25,6 +25,7 @@ _STEADY = 1000  # the clocks of a machine differ by less than one part in this
 _UNCLEAR_NS = 1_000_000
 _WRITE_NS = 10**9
 _FORGOTTEN_NS = 10 * 10**9  # for which a burst may be open, or for two periods
+_MAX_TASK = 10**10
 _FREE = "bursts do not wait"
 
 
@@ -88,18 +89,19 @@ class Gate:
         self._current: Burst | None = None
         self._ended: list[Burst] = []  # not counted yet
         self._due = steady()  # when sinks write
+        if task is not None and not (type(task) is int and 0 <= task < _MAX_TASK):
+            self.warn(f"task: {quote(task)}: must be a number from 0; it is dropped")
+            task = None
+        job = job if isinstance(job, str) else quote(job)
         if file is not None:
-            from metronome_opt.gate.files import ClaimFile
-
-            self._file = ClaimFile(file, job, task)
-            self._read_file()
+            self._open_file(file, job, task)
         elif claim is not None:
             self.set_claim(claim)
         else:
             self.warn(f"no claim: set METRONOME_CLAIM, or offset and period; {_FREE}")
         if self._claim is not None:
-            job = job or self._claim.job
-        self.counters = BurstCounters(str(job), task)
+            job = job or str(self._claim.job)
+        self.counters = BurstCounters(job, task)
         self._record: Record | None = None
         self._server: Server | None = None
         if record or metrics:
@@ -120,24 +122,37 @@ class Gate:
             gate.warn(fault)
         return gate
 
+    def _open_file(self, file: Any, job: str, task: int | None) -> None:
+        """Read a file of claims; what is no file is a warning."""
+        from metronome_opt.gate.files import ClaimFile
+
+        try:
+            self._file = ClaimFile(file, job, task)
+        except TypeError as error:
+            self.warn(f"file: {error}; {_FREE}")
+        else:
+            self._read_file()
+
     def _open_sinks(self, record: Any, metrics: str | None) -> None:
         """Open what can be opened; the rest is a warning."""
         import atexit
 
         from metronome_opt.gate.sinks import Record, Server, reason_of
 
-        unusable = (OSError, ValueError, OverflowError, TypeError)
+        def name_of(place: Any) -> str:
+            return place if isinstance(place, str) else quote(place)
+
         try:
             if record:
                 labels = {"job": self.counters.job, "task": self.counters.task}
                 self._record = Record(os.fspath(record), labels, self.warn)
-        except unusable as error:
-            self.warn(f"{record}: {reason_of(error)}; bursts are not recorded")
+        except Exception as error:
+            self.warn(f"{name_of(record)}: {reason_of(error)}; bursts are not recorded")
         try:
             if metrics:
-                self._server = Server(metrics, self.metrics)
-        except unusable as error:
-            self.warn(f"{metrics}: {reason_of(error)}; no metrics are given")
+                self._server = Server(metrics, self.metrics, self.warn)
+        except Exception as error:
+            self.warn(f"{name_of(metrics)}: {reason_of(error)}; no metrics are given")
         atexit.register(self.close)
 
     @property
@@ -216,7 +231,8 @@ class Gate:
         from logging import getLogger
 
         with suppress(Exception):  # a handler of the user's may fail
-            getLogger("metronome_opt.gate").warning("%s", message)
+            text = message.encode(errors="backslashreplace").decode()  # some names are no UTF-8
+            getLogger("metronome_opt.gate").warning("%s", text)
 
     # -------------------------------------------------------------- for bursts
 

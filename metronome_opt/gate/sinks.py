@@ -70,10 +70,11 @@ class Record:
 class Server:
     """Answers to scrapes over HTTP at ``HOST:PORT``, from threads of their own."""
 
-    def __init__(self, place: str, text: Callable[[], str]) -> None:
+    def __init__(self, place: str, text: Callable[[], str], warn: Callable[[str], None]) -> None:
         # These take longer to import than all that other gates need.
         import socket
         import socketserver
+        import sys
         import threading
         from http.server import BaseHTTPRequestHandler
 
@@ -89,6 +90,9 @@ class Server:
 
             def handle_error(self, *_: Any) -> None:
                 """Say nothing of scrapers that hang up."""
+                error = sys.exc_info()[1]
+                if isinstance(error, Exception) and not isinstance(error, OSError):
+                    warn(f"{place}: {reason_of(error)}; a scrape is not answered")
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 2  # seconds, for one that asks nothing
@@ -111,7 +115,11 @@ class Server:
         thread = threading.Thread(
             target=self._server.serve_forever, name="metronome-gate-metrics", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._server.server_close()
+            raise
 
     def close(self) -> None:
         """Stop listening."""

@@ -163,10 +163,11 @@ def jobs_table(
     gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
 
     def number(by_job: Mapping[str, Fraction]) -> Callable[[Job], str]:
-        return lambda job: format_number(by_job[job.name])
+        return lambda job: format_number(by_job[job.name]) if job.name in by_job else "unknown"
 
     def change(job: Job) -> str:
-        return f"{float(times.after[job.name] / times.before[job.name] - 1):+z.1%}"
+        share = _change(times, job)
+        return "-" if share is None else f"{float(share):+z.1%}"
 
     def period(job: Job) -> str:
         return f"{gated[job.name] * slot_ms:,}" if job.name in gated else "ungated"
@@ -220,8 +221,13 @@ def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
     jobs = instance.jobs
     if len(jobs) <= _MANY_JOBS:
         return jobs
-    change = {job.name: abs(times.after[job.name] / times.before[job.name] - 1) for job in jobs}
+    change = {job.name: abs(float(_change(times, job) or 0)) for job in jobs}
     return sorted(jobs, key=lambda job: -change[job.name])[:_MOST_AFFECTED]
+
+
+def _change(times: IterationTimes, job: Job) -> Fraction | None:
+    before, after = times.before.get(job.name), times.after.get(job.name)
+    return None if before is None or after is None else after / before - 1
 
 
 def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
@@ -237,17 +243,21 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
         Iteration times ungated, and under the schedule.
     """
     isolated = {job.name: isolated_iteration(instance, job).duration for job in instance.jobs}
-    least, before, after = (float(mean_slowdown(instance, by)) for by in (isolated, *times))
+    least, before, after = (mean_slowdown(instance, by) for by in (isolated, *times))
     gated = sum((schedule.gated or dict.fromkeys(isolated, True)).values())
     text = (
-        f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {after:.4f}; "
-        f"ungated, {before:.4f}; isolated on these nodes, {least:.4f}"
+        f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {_mean(after)}; "
+        f"ungated, {_mean(before)}; isolated on these nodes, {_mean(least)}"
     )
-    if schedule.objectives.get(SLOWDOWN, 0) is None:
+    if schedule.objectives.get(SLOWDOWN, 0) is None and after is not None:
         text += "\n(simulated for this table, after the time limit)"
-    if gated and after > before + _BY_CHANCE:
+    if gated and after is not None and before is not None and after > before + _BY_CHANCE:
         text += (
-            f"\nslower than ungated: {after:.4f} instead of {before:.4f}; "
+            f"\nslower than ungated: {_mean(after)} instead of {_mean(before)}; "
             "allocate minimises the slowdown"
         )
     return text
+
+
+def _mean(slowdown: Fraction | None) -> str:
+    return "unknown" if slowdown is None else f"{float(slowdown):.4f}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
-from metronome_opt.errors import InputError, format_path, pluralise, quote
+from metronome_opt.errors import InputError, check_type, format_path, pluralise, quote
 from metronome_opt.files.documents import write_text
 from metronome_opt.files.records import (
     Exact,
@@ -397,4 +397,5 @@ def read_instance(path: str | Path) -> Instance:
 
 def write_instance(instance: Instance, path: str | Path) -> None:
     """Write an instance as JSON, one job a line, whole or not at all."""
+    check_type("instance", instance, Instance)
     write_text(path, dump_document(instance.to_dict(), one_per_line=("links", "jobs")))

@@ -132,8 +132,8 @@ class Result:
     levels
         The optimised objectives in their order.
     unshifted_ms
-        Simulated iteration time by job with no job shifted or gated; None unless slowdown was
-        minimised.
+        Simulated iteration time by job with no job shifted or gated, where it is known; None
+        unless slowdown was minimised.
     pool
         Bound of a joint model of placements; None without one.
     """
@@ -210,7 +210,7 @@ class Result:
             if schedule.expected_ms is not None:
                 row["expected_ms"] = float(schedule.expected_ms[job.name])
             if self.unshifted_ms is not None:
-                row["unshifted_ms"] = self.unshifted_ms[job.name]
+                row["unshifted_ms"] = self.unshifted_ms.get(job.name)
             rows.append(row)
         return pd.DataFrame(rows).set_index("job")
 

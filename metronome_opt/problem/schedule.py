@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from metronome_opt.errors import check_type
 from metronome_opt.files.documents import write_text
 from metronome_opt.files.records import (
     Exact,
@@ -201,4 +202,5 @@ def read_schedule(path: str | Path) -> Schedule:
 
 def write_schedule(schedule: Schedule, path: str | Path) -> None:
     """Write a schedule as JSON, whole or not at all."""
+    check_type("schedule", schedule, Schedule)
     write_text(path, dump_document(schedule.to_dict()))

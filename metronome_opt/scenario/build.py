@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_type, quote
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance, Job, default_limit
 from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.cluster_input import DEFAULT_HYPERPERIOD
@@ -68,6 +68,7 @@ def build_scenario(
         If a job has no nodes, a model is not known, GPUs do not suffice, a job cannot be shared out
         among its workers, or periods do not fit the hyperperiod.
     """
+    check_type("scenario", scenario, Scenario)
     slots, limit = scenario.hyperperiod_slots, default_limit()
     if slots is not None and slots > limit:
         raise InputError(

@@ -37,6 +37,7 @@ Routing = Annotated[
     Literal["ecmp", "spray", "chosen"], Field(exclude_if=lambda routing: routing == "ecmp")
 ]
 HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
+HasCore = Annotated[bool, Field(exclude_if=lambda has_core: has_core)]
 
 Paths = tuple[tuple[int, ...], ...]
 """The spines by which the traffic of each task leaves its rack, one for each of its interfaces.
@@ -99,6 +100,8 @@ class Cluster(Record):
         those that no schedule states by their hash.
     hash_seed
         Seed of the hash, as switches have one.
+    has_core
+        Whether racks that stand in no other one are connected; if not, no job is in two of them.
     network
         How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
         those that it was fitted to), by priority ``weighted`` or ``strict``.
@@ -114,6 +117,7 @@ class Cluster(Record):
     traffic_classes: TrafficClasses = 1
     routing: Routing = "ecmp"
     hash_seed: HashSeed = 0
+    has_core: HasCore = True
     network: Network = "fair"
 
     @model_validator(mode="after")

@@ -217,7 +217,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
         Name of the cluster.
     slot_ms, hyperperiod
         Length of a slot, and the hyperperiod in slots; if omitted, one with many divisors.
-    nodes, racks, links, zone_costs, gpu, background, traffic_classes, network
+    nodes, racks, links, zone_costs, gpu, background, traffic_classes, has_core, network
         As in `Cluster`.
     """
 

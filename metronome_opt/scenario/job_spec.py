@@ -21,6 +21,7 @@ from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost
 from metronome_opt.scenario.collectives import AllReduce, TrainingStep
 from metronome_opt.scenario.measured import MEASURED
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
+from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import IF_GIVEN, Rational, megabits, published_files
 
@@ -57,6 +58,11 @@ _Placement = Annotated[
     tuple[Name, ...],
     BeforeValidator(_placement, json_schema_input_type=list[Name] | dict[Name, Positive]),
 ]
+
+
+MostRacks = Annotated[Positive | None, IF_GIVEN]
+Within = Annotated[NonNegative | None, IF_GIVEN]
+AllowedNodes = Annotated[tuple[Name, ...] | None, Field(strict=False, min_length=1), IF_GIVEN]
 
 
 def _traffic(value: Any) -> Any:
@@ -110,6 +116,13 @@ class JobSpec(Record):
         Weight, larger is more important.
     max_network_cost
         The largest network cost from a worker to the next one that it tolerates; any if omitted.
+    most_racks
+        Largest number of racks that its workers are in; any if omitted.
+    within
+        The tier of a switch below which all its workers are: 0 a node, 1 a rack of nodes, 2 a rack
+        of such racks, and so on; any if omitted.
+    allowed_nodes
+        The only nodes that it may run on, by their names or those of racks above them.
     nodes
         The node of each task, or the number of tasks of each node; left out, `allocate` chooses
         them, and other commands take the nearest.
@@ -140,6 +153,9 @@ class JobSpec(Record):
     allreduce: AllReduce | None = None
     priority: NonNegative = 1
     max_network_cost: NetworkCost = ANY_COST
+    most_racks: MostRacks = None
+    within: Within = None
+    allowed_nodes: AllowedNodes = None
     nodes: _Placement | None = None
     paths: Annotated[_Paths | None, Field(strict=False), IF_GIVEN] = None
     pods: Annotated[tuple[Name, ...], Field(strict=False)] | None = None
@@ -180,6 +196,11 @@ class JobSpec(Record):
                 what = "pod" if field == "pods" else "task"
                 refuse(field, f"names {pluralise(len(given), what)}, but workers is {self.workers}")
         return self
+
+    @property
+    def limits(self) -> PlacementLimits:
+        """Limits on its nodes."""
+        return PlacementLimits.of(self)
 
     @property
     def stated(self) -> Traffic | TrainingStep | None:

@@ -55,6 +55,13 @@ def is_tolerated(cluster: Cluster, nodes: Sequence[str], most: int) -> bool:
     return all((network_cost(cluster, node, to) or 0) <= most for node, to in following)
 
 
+def ring_cost(cluster: Cluster, nodes: Sequence[str]) -> int:
+    """Return the sum of costs around a ring on some nodes, the highest where none is stated."""
+    pairs = zip(nodes, [*nodes[1:], nodes[0]], strict=True)
+    costs = (network_cost(cluster, node, other) for node, other in pairs)
+    return sum(ANY_COST if cost is None else cost for cost in costs)
+
+
 def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:
     """Return groups of nodes between any two of which costs are tolerated.
 

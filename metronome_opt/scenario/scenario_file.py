@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_path, quote
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -25,6 +25,7 @@ from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.measured import MEASURED
+from metronome_opt.scenario.placement_limits import NO_LIMITS
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import find_files, published_files
 
@@ -120,6 +121,11 @@ class Scenario(Record):
                 first, *_, last = (*known, *known)
                 fault = f"there is no node {quote(node)}; there are {first} to {last}"
                 refuse(f"{where}.nodes", fault)
+        if job.nodes and (fault_ := NO_LIMITS.violation(self.cluster, job.nodes)):
+            refuse(f"{where}.nodes", f"{fault_}, and has_core is false; choose others")
+        if unknown := {*(job.allowed_nodes or ())} - known.keys() - self.cluster.uplinks.keys():
+            fault = f"there is no node or rack {quote(min(unknown))}; name others"
+            refuse(f"{where}.allowed_nodes", fault)
         if job.paths is not None and (self.cluster.spines == 1 or self.cluster.routing != "chosen"):
             refuse(f"{where}.paths", "are for clusters of several spines and routing: chosen")
 
@@ -220,10 +226,13 @@ def read_source(path: str | Path) -> Scenario | Instance:
 
 def locate(path: str | Path) -> Path:
     """Return where a scenario is: a file, or one that comes with the package, by its name."""
-    shipped = find_files("scenarios")
-    if Path(path).exists():
-        return Path(path)
-    if str(path) not in shipped and Path(path).name == str(path) and not Path(path).suffix:
+    shipped, path = find_files("scenarios"), check_path(path)
+    try:
+        if path.exists():
+            return path
+    except OSError as error:
+        raise InputError(f"{quote(str(path))}: cannot be read ({error.strerror})") from None
+    if str(path) not in shipped and path.name == str(path) and not path.suffix:
         known = ", ".join(sorted(shipped))
         raise InputError(f"{path}: cannot be read (no such file); scenarios by name are {known}")
-    return shipped.get(str(path), Path(path))
+    return shipped.get(str(path), path)

@@ -241,11 +241,6 @@ class Traffic(Record):
         return self
 
     @property
-    def fastest(self) -> int:
-        """The largest rate, in Mbit/s."""
-        return max(phase.rate for phase in self.phases)
-
-    @property
     def step(self) -> TrainingStep:
         """The iteration: what is sent over the network takes as long as stated, wherever it runs.
 

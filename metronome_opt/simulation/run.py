@@ -32,6 +32,8 @@ from metronome_opt.simulation.state import (
 )
 from metronome_opt.verify.evaluation import assignment_violations
 
+_MAX_NUMBER = 10**9
+
 
 def simulate(
     scenario: Scenario,
@@ -355,8 +357,9 @@ def simulate_result(result: Result, *, iterations: int, seed: int = 0) -> Simula
         If `iterations` or `seed` is invalid.
     """
     for name, number, least in (("iterations", iterations, 1), ("seed", seed, 0)):
-        if not isinstance(number, int) or number < least:
-            raise InputError(f"{name}: must be an integer from {least} on, got {quote(number)}")
+        if type(number) is not int or not least <= number <= _MAX_NUMBER:
+            must = f"must be an integer from {least} to 1e9"
+            raise InputError(f"{name}: {must}, got {quote(number)}")
     instance, schedule = result.instance, result.schedule
     simulator = PlanSimulator(instance, [seed], network=schedule.network, periods=iterations)
     return _finish(instance, simulator.run_once(Plan.of(instance, schedule)))

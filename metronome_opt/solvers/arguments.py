@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 Exact = str | int | Fraction
 DEFAULT_TIME_LIMIT = 60.0
 MAX_THREADS = 256
+_MAX_SECONDS = 10**9
 _MAX_DIGITS = 40  # of an exact number
 
 
@@ -137,9 +137,9 @@ def check_numbers(time_limit: float | None, seed: int, threads: int | None) -> N
         if isinstance(number, bool) or not isinstance(number, Integral):
             raise InputError(f"{name}: must be an integer, got {quote(number)}")
     is_number = isinstance(time_limit, Real) and not isinstance(time_limit, bool)
-    if time_limit is not None and not (is_number and 0 <= time_limit < math.inf):
+    if time_limit is not None and not (is_number and 0 <= time_limit <= _MAX_SECONDS):
         raise InputError(
-            f"time limit: must be a number of seconds from 0 on, got {quote(time_limit)}"
+            f"time limit: must be a number of seconds from 0 to 1e9, got {quote(time_limit)}"
         )
     if seed < 0:
         raise InputError(f"seed: must be at least 0, got {seed}")

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from types import MappingProxyType
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_type, quote
 from metronome_opt.problem.evaluation import Evaluation, LinkReport
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import OBJECTIVES
@@ -65,7 +66,15 @@ def evaluate(
         If an offset or a stretch is missing, unknown or out of range, if `cushion_slots` is
         negative, or if a hyperperiod is above the limit of the instance.
     """
-    stretch = stretch or {}
+    stretch = {} if stretch is None else stretch
+    check_type("instance", instance, Instance)
+    for field, values in (("offsets", offsets), ("stretch", stretch)):
+        check_type(field, values, Mapping)
+        for name, value in values.items():
+            check_type(f"{field}.{quote(name)}", value, int)
+    check_type("cushion_slots", cushion_slots, int)
+    if stretch_limit is not None:
+        check_type("stretch_limit", stretch_limit, Rational)
     if cushion_slots < 0:
         raise InputError(
             f"cushion_slots: must be at least 0, got {quote(cushion_slots)}; bursts cannot shrink"

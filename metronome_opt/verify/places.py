@@ -30,8 +30,8 @@ def check_places(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     """Yield every false statement of a schedule about the nodes of jobs.
 
     Every job runs or waits, and has a node for each task; the nodes exist and have the resources
-    for their tasks; nodes that the scenario states are kept; and without stated nodes the network
-    cost from a task to the next one is tolerated by the job.
+    for their tasks; nodes that the scenario states are kept; and without stated nodes the job is
+    within its limits on racks, switches, nodes, and network costs from a task to the next one.
     """
     places, waiting = schedule.places, schedule.waiting
     if places is None:
@@ -44,10 +44,17 @@ def check_places(scenario: Document, schedule: Schedule) -> Iterator[Violation]:
     yield from _waiting_violations(jobs, waiting, places)
     yield from _node_violations(jobs, nodes, waiting, places)
     yield from _resource_violations(jobs, nodes, places)
-    costs = _network_costs(scenario["cluster"])
+    cluster = scenario["cluster"]
+    costs, switches = _network_costs(cluster), None
+    connected = None if cluster.get("has_core", True) else math.inf
     for name, job in jobs.items():
         if job["nodes"] is None and nodes.keys() >= {*places.get(name, ())}:
-            yield from _cost_violations(job, [nodes[node] for node in places.get(name, ())], costs)
+            its = [nodes[node] for node in places.get(name, ())]
+            yield from _cost_violations(job, its, costs)
+            highest = job.get("within", connected)
+            if highest is not None or job.keys() & {"most_racks", "allowed_nodes"}:
+                switches = switches or _switches_above(cluster)
+                yield from _limit_violations(job, its, highest, switches)
 
 
 def _waiting_violations(
@@ -134,6 +141,48 @@ def _cost_violations(
         if node["name"] != following["name"] and cost > most:
             stated = f"{node['name']} and {following['name']}, at a network cost of {cost:,}"
             yield Violation(f"places.{job['name']}", stated, f"it tolerates {most:,}")
+
+
+def _switches_above(cluster: Document) -> tuple[Mapping[str, Sequence[str]], Mapping[str, int]]:
+    """Return the racks above each node, the lowest first, and their tiers.
+
+    A node is of tier 0, and a rack of one more than the highest of the nodes and racks in it.
+    """
+    racks, above = {rack["name"]: rack for rack in cluster["racks"]}, dict[str, list[str]]()
+    tiers = Counter[str]()
+    for node in cluster["nodes"]:
+        way, rack = above.setdefault(node["name"], []), node["rack"]
+        while rack is not None:
+            way.append(rack)
+            tiers[rack] = max(tiers[rack], len(way))
+            rack = racks[rack].get("within")
+    return above, tiers
+
+
+def _limit_violations(
+    job: Document,
+    nodes: Sequence[Document],
+    highest: float | None,
+    switches: tuple[Mapping[str, Sequence[str]], Mapping[str, int]],
+) -> Iterator[Violation]:
+    """Yield what a job has no leave for: more racks, other nodes, no common switch.
+
+    The common switch is up to tier `highest`, unless this is None.
+    """
+    where, (above, tiers) = f"places.{job['name']}", switches
+    racks, most = len({node["rack"] for node in nodes}), job.get("most_racks", math.inf)
+    if racks > most:
+        yield Violation(where, pluralise(racks, "rack"), f"it may span {most}")
+    names = dict.fromkeys(node["name"] for node in nodes)
+    if highest is not None and len(names) > 1:
+        common = set.intersection(*({*above[name]} for name in names))
+        if all(tiers[rack] > highest for rack in common):
+            tier = f" up to tier {highest}" if "within" in job else ""
+            yield Violation(where, "its nodes", f"they are below no common switch{tier}")
+    allowed = job.get("allowed_nodes")
+    for name in names:
+        if allowed is not None and {name, *above[name]}.isdisjoint(allowed):
+            yield Violation(where, name, "it is none of its allowed_nodes")
 
 
 def check_paths(

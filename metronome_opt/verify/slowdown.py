@@ -16,6 +16,7 @@ from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.problem.schedule import PairPrices, Schedule
 from metronome_opt.verify.evaluation import Violation
 
+_MAX_CYCLES = 1000
 _ROOT = 10**12  # a square root is rounded down to a multiple of one over this, or finer
 
 
@@ -75,7 +76,7 @@ def unproved_bound(instance: Instance, schedule: Schedule, bound: Fraction) -> I
         return
     weights = slowdown_weights(instance)
     for job in instance.jobs:
-        isolated = Fraction(sum(burst.slots + burst.gap for burst in bursts[job.name]))
+        isolated = isolated_slots(job, capacities)
         period_ms = Fraction(job.period * instance.slot_ms)
         weight = weights[job.name] * period_ms / (job.best_ms or period_ms)
         total += _minimum(weight, costs[job.name], isolated / job.period)
@@ -89,6 +90,11 @@ def slowdown_weights(instance: Instance) -> dict[str, int]:
     """Return the weights of jobs in a mean slowdown, which are 1 if all jobs have weight 0."""
     weighted = any(job.weight for job in instance.jobs)
     return {job.name: job.weight if weighted else 1 for job in instance.jobs}
+
+
+def isolated_slots(job: Job, capacities: Mapping[str, int]) -> Fraction:
+    """Return how long an iteration takes without other jobs on its links, in slots."""
+    return Fraction(sum(burst.slots + burst.gap for burst in _bursts(job, capacities)))
 
 
 def _bursts(job: Job, capacities: Mapping[str, int]) -> list[_Burst]:
@@ -141,8 +147,11 @@ def _shares(
 def _least_meeting(burst: _Burst, others: list[_Burst]) -> Fraction:
     """Return the least number of slots in which a burst meets bursts of another job.
 
-    It meets some successive gaps of the other job, and all bursts between them.
+    It meets some successive gaps of the other job, and all bursts between them. If the other job
+    runs thousands of times in the burst, they are not counted: 0 is always true.
     """
+    if burst.slots > _MAX_CYCLES * sum(other.slots + other.gap for other in others):
+        return Fraction(0)
     least = burst.slots
     for first, start in enumerate(others):
         gaps, needed, sent = start.gap, Fraction(0), Fraction(0)

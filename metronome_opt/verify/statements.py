@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from metronome_opt.errors import InputError, quote
+from metronome_opt.errors import InputError, check_type, quote
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule, Status
 from metronome_opt.verify.evaluation import (
@@ -18,7 +18,11 @@ from metronome_opt.verify.evaluation import (
     schedule_jobs,
 )
 from metronome_opt.verify.refutations import left_out_violations, refutation_violations
-from metronome_opt.verify.slowdown import slowdown_weights, unproved_bound
+from metronome_opt.verify.slowdown import (
+    isolated_slots,
+    slowdown_weights,
+    unproved_bound,
+)
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
 _WITH_OFFSETS = (
@@ -38,6 +42,8 @@ def verify_schedule(instance: Instance, schedule: Schedule) -> tuple[Violation, 
     Iteration times are not simulated again. They are false if shorter than without contention, and
     a slowdown is false if it is not that of the stated times.
     """
+    check_type("instance", instance, Instance)
+    check_type("schedule", schedule, Schedule)
     return tuple(_violations(instance, schedule))
 
 
@@ -196,10 +202,12 @@ def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Vio
     yield from wrong
     if wrong:
         return
+    capacities = {link.name: link.capacity for link in instance.links}
     for job in instance.jobs:
         is_gated = schedule.gated and schedule.gated.get(job.name)
         idle = schedule.stretch.get(job.name, 0) if is_gated else 0
-        least_ms, time_ms = instance.slot_ms * (job.period + idle), expected_ms[job.name]
+        least = max(isolated_slots(job, capacities), Fraction(job.period + idle))
+        least_ms, time_ms = instance.slot_ms * least, expected_ms[job.name]
         if time_ms < least_ms:
             truth = f"it takes {least_ms} ms at least"
             yield Violation(f"expected_ms.{job.name}", str(time_ms), truth)

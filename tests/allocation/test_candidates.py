@@ -13,6 +13,7 @@ from metronome_opt.allocation.candidates import CandidatePlacements
 from metronome_opt.allocation.request import JobRequest
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.nodes import ONE_GPU
+from metronome_opt.scenario.placement_limits import PlacementLimits
 from tests.scenario.test_overhead import zones
 from tests.simulation.scenes import racks, scene, switch, work
 
@@ -59,7 +60,7 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     """In each zone 8 GPUs: up to 8 tasks fit one, up to 16 a region, or two near zones."""
 
     def racks_of(tasks: int, most: int) -> set[str]:
-        asked = replace(job(tasks), max_network_cost=most)
+        asked = replace(job(tasks), limits=PlacementLimits(max_network_cost=most))
         found = CandidatePlacements(zones()).candidates(asked)
         homes = zones().nodes_by_name
         return {" ".join(sorted({homes[n].rack or "" for n in each.nodes})) for each in found}
@@ -70,7 +71,12 @@ def test_candidates_are_where_costs_are_tolerated() -> None:
     assert racks_of(9, 9) == {"z1 z2"}
     assert racks_of(4, 0) == {"z1", "z2", "z3", "z4"}
     assert racks_of(9, 0) == set()
-    assert CandidatePlacements(zones()).nearest(replace(job(17), max_network_cost=19)) is None
+    assert (
+        CandidatePlacements(zones()).nearest(
+            replace(job(17), limits=PlacementLimits(max_network_cost=19))
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(

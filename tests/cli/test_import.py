@@ -46,3 +46,12 @@ def test_json_has_the_scenario_and_the_notes(scenario: Path, capsys: Captured) -
     assert result["scenario"]["slot_ms"] == 10
     assert {link["capacity"] for link in result["scenario"]["cluster"]["links"]} == {50_000}
     assert (result["output"], result["notes"]) == (None, [])
+
+
+def test_a_named_resource_counts_as_gpus(two: Path, capsys: Captured) -> None:
+    text = (EXAMPLE / "nodes.yaml").read_text().replace("nvidia.com/gpu:", "x.example/chip:")
+    (two / "nodes.yaml").write_text(text)
+    typed = "import nodes.yaml --nic-gbps 50 --output c.yaml"
+    assert "no nodes" in error_of(capsys, typed)
+    lines = printed(capsys, f"{typed} --gpu-resource x.example/chip")
+    assert "a cluster without jobs: 6 nodes" in "\n".join(lines)

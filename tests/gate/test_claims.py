@@ -181,6 +181,24 @@ def test_file_size_is_limited(tmp_path: Path) -> None:
         read(tmp_path, text + " " * (MAX_BYTES - len(text) + 1))
 
 
+def test_large_file_is_read_beside_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "claims"
+    path.write_text('{"offset_ms": 1, "period_ms": 5}')
+    claims = ClaimFile(path, "", None)
+    assert claims.current().offset_ns == MS  # the first is waited for, whatever its size
+    one = {"offset_ms": 2, "period_ms": 3000, "starts_ms": list(range(1000))}
+    path.write_text(json.dumps([one] * 200))
+    took, offsets = [], [MS]
+    while offsets[-1] == MS:
+        began = time.thread_time()
+        offsets.append(claims.current().offset_ns)
+        took.append(time.thread_time() - began)
+        time.sleep(0.001)
+    assert offsets[-1] == 2 * MS
+    assert len(took) > 10
+    assert max(took) < 0.02  # of the 2 s that reading takes
+
+
 HOSTILE = {
     "lists in lists": "[" * MAX_BYTES,
     "decimals": '{"offset_ms": 1.' + "3" * (MAX_BYTES - 30) + ', "period_ms": 2}',

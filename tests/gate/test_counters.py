@@ -196,7 +196,7 @@ def test_invalid_unicode_is_escaped(tmp_path: Path, caplog: pytest.LogCaptureFix
     clock, path = Clock(), tmp_path / "gate.jsonl"
     gate = clock.gate(claim(0, 100), job="a\ud800", record=path)
     run(clock, gate, 10, 20)
-    assert 'job="a\ud800"' in gate.metrics()
+    assert r'job="a\\ud800"' in gate.metrics()
     gate.close()
     assert '"job": "a\\ud800"' in path.read_text()
     assert said(caplog) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,65 @@ def test_unusable_sink_is_one_warning(
 class Unwilling:
     def __int__(self) -> int:
         raise RuntimeError
+
+
+@pytest.mark.parametrize("name", ["claim", "file", "job", "task", "record", "metrics"])
+def test_no_argument_raises(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong: list[Any] = [
+        True,
+        -1,
+        2**99,
+        10**5000,
+        1.5,
+        b"x",
+        "a\udcff",
+        "\0",
+        "",
+        [],
+        {},
+        object(),
+        Clock,
+    ]
+    for value in wrong:
+        clock = Clock()
+        gate = Gate(wall=clock.wall, steady=clock.steady, sleep=clock.sleep, **{name: value})
+        run(clock, gate, 10, 0, 0)
+        gate.metrics().encode()
+        gate.close()
+        assert clock.now == 20 * MS
+
+
+def test_gate_works_where_no_thread_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    path = tmp_path / "claims"
+    text = '{"offset_ms": %d, "period_ms": 100}' + " " * 2**19
+    path.write_text(text % 50)
+    clock = Clock()
+    gate = clock.gate(file=path, metrics="127.0.0.1:0")
+    (first,) = run(clock, gate, 10, 0)
+    path.write_text(text % 70)
+    (*_, last) = run(clock, gate, 10, *[90] * 5)
+    assert (first.began_at % (100 * MS), last.began_at % (100 * MS)) == (50 * MS, 70 * MS)
+    assert gate.address is None
+    assert said(caplog) == ["127.0.0.1:0: can't start new thread; no metrics are given"]
+
+
+def test_scrapes_show_a_name_that_is_no_utf8(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    gate = clock.gate(claim(0, 100), job="a\udcff", metrics="127.0.0.1:0")
+    run(clock, gate, 10, 0)
+    assert gate.address is not None
+    url = "http://{}:{}/metrics".format(*gate.address)
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert 'job="a\\\\udcff"' in answer.read().decode()
+    gate.close()
+    assert said(caplog) == []
 
 
 @pytest.mark.parametrize("size", ["many", -5, float("nan"), float("inf"), Unwilling(), [1]])

@@ -381,7 +381,18 @@ def stating(*phases: tuple[int, int]) -> dict[str, Any]:
         ({"traffic": None, "model": "VGG16"}, "batch: missing; say how many samples"),
         ({"each": {"gpus": 0}, "nodes": None}, "each.gpus: 0: a worker needs at least 1"),
         ({"nodes": None, "workers": 6, "each": {"gpus": 2}}, "workers: 6: no room; free: 10 GPUs,"),
-        ({"nodes": ["x", "z", "z"], "each": {"gpus": 2}}, "nodes: z has 2 GPUs and more tasks"),
+        (
+            {"nodes": ["x", "z", "z"], "each": {"gpus": 2}},
+            "nodes: z has 2 GPUs, and its tasks need more",
+        ),
+        (
+            {"nodes": ["x", "z", "z"], "each": {"gpus": 1, "cpu_millicores": 1}},
+            "nodes: x has 0 millicores, and its tasks need more",
+        ),
+        (
+            {"nodes": ["x", "z", "z"], "each": {"gpus": 1, "memory_mib": 1}},
+            "nodes: x has 0 MiBs, and its tasks need more",
+        ),
         ({"pods": ["a"]}, "pods: names 1 pod, but workers is 3"),
         ({"pods": ["a", "b", "a"]}, "pods[2]: 'a' is also jobs[0].pods[0]; a pod is one"),
         ({"traffic": {"period_ms": 0, "phases": []}}, "traffic.period_ms: must be betw"),

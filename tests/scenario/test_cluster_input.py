@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import ClusterSpec, UniformCluster, read_cluster
+from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.spreading import place_tasks
 from tests.builders import fault_of
+from tests.fabrics import tree
 from tests.scenario.examples import scenario
 
 GPU = {"name": "A100", "sustained_tflops": {"value": 62.5, "assumed": "for the test"}}
@@ -62,13 +64,19 @@ def test_cluster_document_round_trip(tflops: float, tmp_path: Path) -> None:
     assert read_cluster(path) == spec
 
 
+def places(free: dict[str, int], wanted: list[tuple[int, int]]) -> list[tuple[str, ...] | None]:
+    """Return the nodes of jobs without limits, given tasks and GPUs of a task."""
+    cluster = Cluster.model_validate(tree(dict.fromkeys(free), {}))
+    return place_tasks(cluster, free, [(*job, PlacementLimits()) for job in wanted])
+
+
 def test_jobs_are_packed_where_spreading_leaves_one_without_room() -> None:
     free = {"a": 4, "b": 4}
-    assert place_tasks(free, [(2, 1), (2, 2)]) == [("a", "b"), ("a", "b")]
+    assert places(free, [(2, 1), (2, 2)]) == [("a", "b"), ("a", "b")]
     # Spread, two small tasks leave 3 GPUs on either node, no room for one of 4.
-    assert place_tasks(free, [(2, 1), (1, 4)]) == [("b", "b"), ("a",)]
-    assert place_tasks(free, [(2, 1), (2, 4)]) == [None, ("a", "b")]
-    assert place_tasks(free, [(9, 1), (2, 1)]) == [None, ("a", "a")]
+    assert places(free, [(2, 1), (1, 4)]) == [("b", "b"), ("a",)]
+    assert places(free, [(2, 1), (2, 4)]) == [None, ("a", "b")]
+    assert places(free, [(9, 1), (2, 1)]) == [None, ("a", "a")]
 
 
 @given(
@@ -77,7 +85,7 @@ def test_jobs_are_packed_where_spreading_leaves_one_without_room() -> None:
 )
 def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int]]) -> None:
     taken: Counter[str] = Counter()
-    for (workers, each), nodes in zip(wanted, place_tasks(free, wanted), strict=True):
+    for (workers, each), nodes in zip(wanted, places(free, wanted), strict=True):
         assert nodes is None or len(nodes) == workers
         for node in nodes or ():
             taken[node] += each

@@ -18,7 +18,7 @@ from metronome_opt.scenario.verification import check_traffic, verify_placed
 from metronome_opt.solvers.budget import Budget
 from metronome_opt.verify import check_places
 from tests import builders
-from tests.fabrics import scene
+from tests.fabrics import scene, tree
 from tests.tiers import examples
 
 TRAFFIC = {"period_ms": 40, "phases": [{"start_ms": 0, "length_ms": 10, "rate_mbps": 2000}]}
@@ -147,6 +147,32 @@ def test_places_need_a_scenario_and_waiting_jobs_need_places() -> None:
         f"{field}: stated nodes, but an instance has none; name its scenario"
         for field in ("places", "paths")
     ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "places", "said"),
+    [
+        ({"most_racks": 1}, "a b", ""),
+        ({"most_racks": 1}, "a c", "2 racks, but it may span 1"),
+        ({"within": 1}, "a c", "its nodes, but they are below no common switch up to tier 1"),
+        ({"within": 2}, "a c", ""),
+        ({"within": 0}, "a b", "its nodes, but they are below no common switch up to tier 0"),
+        ({"allowed_nodes": ["r0", "d"]}, "a d", ""),
+        ({"allowed_nodes": ["r0", "d"]}, "a c", "c, but it is none of its allowed_nodes"),
+        ({}, "a d", "its nodes, but they are below no common switch"),
+    ],
+)
+def test_places_beyond_the_limits_of_a_job_are_named(
+    limits: dict[str, Any], places: str, said: str
+) -> None:
+    """Racks r0 of a and b, and r1 of c, are in s; nothing connects s with r2 of d."""
+    homes, above = dict(zip("abcd", ("r0", "r0", "r1", "r2"), strict=True)), {"r0": "s", "r1": "s"}
+    cluster = tree(homes, {**above, "r2": None, "s": None}, has_core=False)
+    if "allowed_nodes" in limits:
+        del cluster["has_core"]
+    document = scene(cluster, described("x", 2, **limits)).model_dump(mode="json")
+    found = [str(fault) for fault in check_places(document, schedule({"x": places.split()}))]
+    assert found == ([f"places.x: stated {said}"] if said else [])
 
 
 # ------------------------------------------------------------------ flows

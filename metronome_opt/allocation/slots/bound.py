@@ -25,6 +25,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import PairPrices
 from metronome_opt.scenario.iteration import Iteration
 
+_MAX_CYCLES = 1000  # of another job in a burst; `verify` has the same limit
 _DENOMINATOR = 10_000  # of a price, at most
 _DIGITS = 10**6  # a bound is rounded down to a multiple of one over this, and so is a root
 
@@ -197,6 +198,10 @@ def _pair_shares(first: _Use, second: _Use) -> list[tuple[Fraction, Fraction]]:
 
 def _times(length: Fraction, share: Fraction, other: _Use) -> Iterator[Fraction]:
     """Yield how long a burst meets bursts of another job at least, by the gaps that it meets."""
+    cycle = sum(other.gaps, Fraction(0)) + sum((time for time, _ in other.bursts), Fraction(0))
+    if length > _MAX_CYCLES * cycle:
+        yield Fraction(0)  # as always true, rather than count millions of them
+        return
     for start in range(len(other.gaps)):
         index = start
         computing, busy, sent = other.gaps[index], Fraction(0), Fraction(0)

@@ -99,9 +99,12 @@ class PlanEvaluator:
         return np.asarray(self._replicate(plan, 1).mean(axis=0))
 
     def estimate(self, plan: Plan) -> Floats:
-        """Return the slowdown of each job in all replications, to state it, shape (jobs,)."""
-        looks = 1 if self.budget.stopped else _STATED
-        return np.asarray(self._replicate(plan, max(looks, len(self._kept(plan)))).mean(axis=0))
+        """Return the slowdown of each job in all replications, to state it, shape (jobs,).
+
+        It is NaN of a job that ended no iteration in one of them.
+        """
+        self._replicate(plan, 1 if self.budget.stopped else _STATED)
+        return np.asarray(np.concatenate(self._kept(plan)).mean(axis=0))
 
     def means(self, plan: Plan) -> Values:
         """Return the weighted mean slowdowns in the first replications."""
@@ -205,7 +208,7 @@ class PlanEvaluator:
             if self._change_costs is not None:
                 slowdowns = slowdowns + self._change_costs(plan)
             kept.append(slowdowns)
-        return np.concatenate(kept[:looks])
+        return self.simulator.bounded(np.concatenate(kept[:looks]))
 
     def _kept(self, plan: Plan) -> list[Floats]:
         """Return the replications of a plan so far; those of the base plan are always kept."""

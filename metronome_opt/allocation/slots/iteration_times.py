@@ -24,7 +24,7 @@ _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class IterationTimes(NamedTuple):
-    """Mean iteration times of all jobs, by name, in ms, in one case and in another."""
+    """Mean iteration times of jobs, by name, in ms, where known, in one case and in another."""
 
     before: Mapping[str, Fraction]
     after: Mapping[str, Fraction]
@@ -67,6 +67,7 @@ def iteration_times(
 ) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms, as `allocate` states them.
 
+    A job that ends no iteration is left out: its time is not known.
     Computing times vary by the jitter of each job. Equal arguments give equal times.
 
     Parameters
@@ -78,7 +79,5 @@ def iteration_times(
     simulator = partial(PlanSimulator, instance, _SEEDS, network=network, threads=threads)
     affordable = int(PERIODS * _MAX_EVENTS / max(1.0, simulator().events))
     chosen = simulator(periods=min(PERIODS, max(_MIN_PERIODS, affordable)))
-    names = (job.name for job in instance.jobs)
-    return expected_ms(
-        instance, plan, dict(zip(names, chosen.slowdowns(plan).tolist(), strict=True))
-    )
+    names, slowdowns = (job.name for job in instance.jobs), chosen.replicate(plan).mean(axis=0)
+    return expected_ms(instance, plan, dict(zip(names, slowdowns.tolist(), strict=True)))

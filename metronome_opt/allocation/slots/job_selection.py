@@ -30,7 +30,12 @@ from metronome_opt.allocation.slots.feasibility_problem import (
     load,
 )
 from metronome_opt.allocation.slots.greedy import fit_greedily
-from metronome_opt.allocation.slots.integer_program import MAX_OBJECTIVE, Minimise, Row
+from metronome_opt.allocation.slots.integer_program import (
+    MAX_OBJECTIVE,
+    Answer,
+    Minimise,
+    Row,
+)
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.arguments import (
     DEFAULT_TIME_LIMIT,
@@ -49,8 +54,7 @@ _LARGEST_LOAD = 2**32  # of a link; many jobs add to it
 class Master:
     """The problem as rows over the jobs that are dropped, by number; `forbid` adds rows.
 
-    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong. Weights are
-    in units of ``1 / scale``: where they are too large for a back end, they are rounded down.
+    Once the budget is spent, rows are omitted, which makes bounds lower and not wrong.
     """
 
     def __init__(
@@ -58,9 +62,6 @@ class Master:
     ) -> None:
         self.problem, self._minimise = problem, minimise
         self.jobs = problem.instance.jobs
-        weights = [job.weight for job in self.jobs]
-        self.scale = min(Fraction(1), Fraction(MAX_OBJECTIVE[minimise], 1 + sum(weights)))
-        self.weights = [int(weight * self.scale) for weight in weights]
         self.rows: list[Row] = []
         self._hint: list[int] = []
         for index in pairs.impossible:
@@ -72,22 +73,56 @@ class Master:
                 self._limit([(1, i), (1, j)], 1)
         self._limit_loads()
 
-    def solve(self) -> tuple[dict[str, int] | None, int]:
-        """Return the gated jobs, if any were found, with their periods, and a bound of the cost."""
+    def solve(self, incumbent: int) -> tuple[dict[str, int] | None, int]:
+        """Return the gated jobs, if any were found, with their periods, and a bound of the cost.
+
+        At a known cost, `incumbent`, no job of a larger weight has to be dropped.
+        """
+        costs = [min(job.weight, incumbent + 1) for job in self.jobs]
+        dropped, bound = self._minimise_levels(costs)
+        if dropped is None:
+            return None, bound
+        self._hint = dropped
+        jobs = zip(self.jobs, dropped, strict=True)
+        return {job.name: job.period for job, is_dropped in jobs if not is_dropped}, bound
+
+    def _minimise_levels(self, costs: Sequence[int]) -> Answer:
+        """Minimise costs that may be too large for a back end, exactly.
+
+        Costs are then multiples of a unit, and remainders. Remainders are minimised at the least
+        sum of multiples, then at the next ones, as long as these can cost less.
+        """
+        most = MAX_OBJECTIVE[self._minimise]
+        if sum(costs) < most:
+            return self._minimise_costs(costs, self.rows)
+        unit = max(math.isqrt(sum(costs)), math.ceil(sum(costs) / most)) + 1
+        multiples, remainders = zip(*(divmod(cost, unit) for cost in costs), strict=True)
+        dropped, level = self._minimise_costs(multiples, self.rows)
+        if dropped is None or _sum(multiples, dropped) > level or sum(remainders) >= most:
+            return dropped, unit * level
+        bound = cost = _sum(costs, dropped)
+        limited = tuple((multiple, index) for index, multiple in enumerate(multiples) if multiple)
+        while unit * level < cost:
+            rows = [*self.rows, Row(limited, level)]
+            found, least = self._minimise_costs(remainders, rows)
+            if found is None or _sum(multiples, found) > level:  # no time, or not exact
+                return dropped, min(bound, unit * level)
+            bound = min(bound, unit * level + least)
+            if _sum(costs, found) < cost:
+                dropped, cost = found, _sum(costs, found)
+            level += 1
+        return dropped, min(bound, cost)
+
+    def _minimise_costs(self, costs: Sequence[int], rows: Sequence[Row]) -> Answer:
         dropped, bound = self._minimise(
             self.problem.budget,
-            self.weights,
-            self.rows,
+            costs,
+            rows,
             hint=self._hint,
             num_workers=self.problem.threads,
             random_seed=self.problem.seed % 2**31,
         )
-        cost = math.ceil(max(0, bound) / self.scale)
-        if dropped is None:
-            return None, cost
-        self._hint = dropped
-        jobs = zip(self.jobs, dropped, strict=True)
-        return {job.name: job.period for job, is_dropped in jobs if not is_dropped}, cost
+        return dropped, max(0, bound)
 
     def forbid(self, refutation: Conflict) -> None:
         """State that some jobs do not fit."""
@@ -119,6 +154,10 @@ class Master:
             )
 
 
+def _sum(costs: Sequence[int], chosen: Sequence[int]) -> int:
+    return sum(cost for cost, is_chosen in zip(costs, chosen, strict=True) if is_chosen)
+
+
 def _select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> FeasibilityResult:
     """Find gated jobs of the maximum weight: the master proposes, the test refutes.
 
@@ -135,7 +174,7 @@ def _select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> Feasi
     refutations: list[Conflict] = []
     bound = 0
     while not problem.budget.stopped:
-        proposed, bound_now = proposer.solve()
+        proposed, bound_now = proposer.solve(problem.weight_without(best))
         bound = max(bound, bound_now)
         if proposed is None or bound >= problem.weight_without(best):
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -62,13 +63,15 @@ class Plan:
 def expected_ms(
     instance: Instance, plan: Plan, slowdowns: Mapping[str, float]
 ) -> dict[str, Fraction]:
-    """Return the simulated iteration time of each job.
+    """Return the simulated iteration time of each job but those of which it is NaN: not known.
 
     Computing times vary in simulations, so that a mean may fall a little short of the iteration
     isolated, or of the time from window to window; these are minimum times.
     """
     times = {}
     for job in instance.jobs:
+        if math.isnan(slowdowns[job.name]):
+            continue
         microseconds = round(slowdowns[job.name] * job.period * instance.slot_ms * 1000)
         slots = Fraction(plan.periods.get(job.name, 0) * instance.slot_ms)
         isolated = isolated_iteration(instance, job).duration
@@ -78,7 +81,7 @@ def expected_ms(
 
 def mean_slowdown(
     instance: Instance, times_ms: Mapping[str, Fraction], *, is_weighted: bool = True
-) -> Fraction:
+) -> Fraction | None:
     """Return the mean slowdown of all jobs.
 
     Parameters
@@ -90,9 +93,11 @@ def mean_slowdown(
 
     Returns
     -------
-    Fraction
-        The mean of iteration time over the best one.
+    Fraction or None
+        The mean of iteration time over the best one; None if the time of a job is not known.
     """
+    if any(job.name not in times_ms for job in instance.jobs):
+        return None
     weighs = is_weighted and any(job.weight for job in instance.jobs)
     weights = {job.name: job.weight if weighs else 1 for job in instance.jobs}
     total = sum(
@@ -102,6 +107,7 @@ def mean_slowdown(
     return total / sum(weights.values())
 
 
-def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction:
+def delay(instance: Instance, times_ms: Mapping[str, Fraction]) -> Fraction | None:
     """Return the mean share by which iterations are longer than the best ones, of equal weights."""
-    return mean_slowdown(instance, times_ms, is_weighted=False) - 1
+    mean = mean_slowdown(instance, times_ms, is_weighted=False)
+    return None if mean is None else mean - 1

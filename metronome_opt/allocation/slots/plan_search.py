@@ -140,7 +140,8 @@ class PlanResult:
     """A plan, and the slowdown of each job."""
 
     plan: Plan
-    # by job: mean iteration time over its period, under the plan and with no job gated
+    # by job: mean iteration time over its period, under the plan and with no job gated; NaN if no
+    # iteration ended in a simulation
     slowdowns: dict[str, float]
     unshifted: dict[str, float]
     simulated: bool  # whether simulations were needed; otherwise no job can ever be delayed
@@ -199,8 +200,9 @@ def search_plan(
         plan, simulated = plan.joined(found), True
         slowdowns |= _by_name(last.instance, last.estimate(found))
         unshifted |= _by_name(last.instance, last.estimate(Plan(last.instance.unshifted)))
-        if report is not None:
-            report(mean_slowdown(instance, expected_ms(instance, plan, slowdowns)))
+        mean = mean_slowdown(instance, expected_ms(instance, plan, slowdowns))
+        if report is not None and mean is not None:
+            report(mean)
     return PlanResult(plan, slowdowns, unshifted, simulated)
 
 

@@ -7,6 +7,7 @@ stay for hundreds of iterations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,7 @@ from metronome_opt.engine.conditions import jitter_or_default
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import EngineJob, WindowSchedule
-from metronome_opt.problem.instance import Instance, Phase, Sharing
+from metronome_opt.problem.instance import Instance, Job, Phase, Sharing
 from metronome_opt.problem.objectives import MeanWeights
 from metronome_opt.scenario.iteration import Iteration
 
@@ -37,6 +38,8 @@ Values = tuple[float, ...]
 _CLOCK_MS = 1.0  # by up to this clocks are wrong; NTP in a local network keeps within it
 _FIRST_TOLERANCE = 0.02  # of its period, by which a job may be late for its first slot
 
+_EVENTS_PER_PERIOD = 500  # of a replication that is lengthened, until a job ends an iteration
+_MAX_EVENTS = 50_000
 _MIN_ITERATIONS = 5  # of a job that leaves
 _MAX_SLOWDOWN = 20.0  # of a job that leaves: beyond that it is broken off
 
@@ -119,7 +122,14 @@ class PlanSimulator:
         self._capacities = {link.name: link.capacity for link in instance.links}
         own = np.array([float(job.period * instance.slot_ms) for job in instance.jobs])
         self._own, longest = own, float(own.max())
+        self._isolated = np.array([_isolated_ms(instance, job) for job in instance.jobs])
+        self._bursts = np.array([len(job.phases) for job in instance.jobs])
         self._warm, self._horizon = WARM_UP * longest, (WARM_UP + periods) * longest
+        # A job that its links slow down has to end an iteration, if that does not take too long.
+        self._max_events = min(_EVENTS_PER_PERIOD * periods, _MAX_EVENTS)
+        affordable = self._max_events / (2 * (self._bursts / self._isolated).sum())
+        slowest = float(self._isolated.max())
+        self._horizon = max(self._horizon, min(self._warm + 3 * slowest, affordable))
         exact, self._classes = exact_iterations or {}, classes or {}
         self._jobs = []
         for job in EngineJob.of_instance(instance):
@@ -136,35 +146,40 @@ class PlanSimulator:
                 replace(runner, iterations=count)
                 for runner, count in zip(self._jobs, counts.tolist(), strict=True)
             ]
-            self._warm, self._horizon = 0.0, _MAX_SLOWDOWN * float((counts * own).max())
+            self._warm = 0.0
+            self._horizon = _MAX_SLOWDOWN * float((counts * self._isolated).max())
         self.weights = weight_rows(instance, mean_weights)
         self.least: Values = tuple(self.weights.sum(axis=1).tolist())
 
     @property
     def events(self) -> float:
         """Approximate number of events of all replications: each burst begins and ends."""
-        bursts = np.array([len(job.phases) for job in self.instance.jobs])
-        counts = self._horizon / self._own
+        counts = self._horizon / self._isolated
         if self._leave:
             counts = np.array([runner.iterations or 0 for runner in self._jobs])
-        return float(2 * len(self.seeds) * (counts * bursts).sum())
+        return float(2 * len(self.seeds) * (counts * self._bursts).sum())
 
     def slowdowns(self, plan: Plan) -> Floats:
         """Return the mean iteration time of each job over its period, shape (jobs,).
 
         `weights` make means of slowdowns of these, which are multiples of the best iteration.
         """
-        return np.asarray(self.replicate(plan).mean(axis=0))
+        return np.asarray(self.bounded(self.replicate(plan)).mean(axis=0))
+
+    def bounded(self, slowdowns: Floats) -> Floats:
+        """Return slowdowns to compare plans by: what is not known is as long as a replication."""
+        least = np.maximum(self._horizon, self._isolated) / self._own
+        return np.where(np.isnan(slowdowns), least, slowdowns)
 
     def replicate(self, plan: Plan) -> Floats:
         """Return the mean iteration time over its period for each seed, shape (seeds, jobs).
 
-        A job that does not end an iteration within the replication takes as long as that.
+        It is NaN of a job that ends no iteration within the replication.
         """
+        max_events = 0 if self._leave else self._max_events
 
         def replicate(seed: int) -> Floats:
-            times = self._start(plan, seed).mean_times(self._warm, self._horizon)
-            return np.where(np.isnan(times), self._horizon, times)
+            return self._start(plan, seed).mean_times(self._warm, self._horizon, max_events)
 
         if min(self._threads, len(self.seeds)) > 1:  # the event loop does not hold the interpreter
             with ThreadPoolExecutor(self._threads) as pool:
@@ -220,6 +235,14 @@ class PlanSimulator:
             ready = engine.earliest_start(index)
             engine.set_windows(index, slot, ready + (at - ready) % slot.period_ms)
         return engine
+
+
+def _isolated_ms(instance: Instance, job: Job) -> float:
+    """Return about how long an iteration takes on links without other jobs, at least its period."""
+    capacities = {link.name: link.capacity for link in instance.links}
+    limit = min((capacities[link] / flows for link, flows in job.links.items()), default=math.inf)
+    excess = (phase.length * max(0.0, phase.rate / limit - 1) for phase in job.phases)
+    return instance.slot_ms * (job.period + sum(excess))
 
 
 def burst_windows(period_ms: float, phases: Iterable[Phase], slot_ms: int) -> WindowSchedule:

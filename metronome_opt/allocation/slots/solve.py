@@ -18,6 +18,7 @@ from metronome_opt.allocation.slots.plan_search import (
 )
 from metronome_opt.allocation.slots.simulator import EVENTS_PER_S, PlanSimulator
 from metronome_opt.engine.conditions import jitter_or_default
+from metronome_opt.errors import first_few
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import COMPLETION, DELAY, LEXICOGRAPHIC, SLOWDOWN
@@ -28,6 +29,7 @@ from metronome_opt.verify import evaluate
 
 _ROBUSTNESS_SEEDS = range(400_000, 400_008)  # that no search uses
 _MAX_JITTER = 0.3  # of which computing times stay above 0
+_UNKNOWN = "the slowdown is not known: no iteration ended in a simulation, of"
 _UNTIL_JOBS_LEAVE = (
     "iteration times and slowdown are means until each job leaves, after its iterations; what is "
     "minimised is the weighted mean time until then"
@@ -62,7 +64,9 @@ def solve_slowdown(
 
     if found is not None and options.lives_ms is None:
         outcome = found
-        report(mean_slowdown(instance, expected_ms(instance, found.plan, found.slowdowns)))
+        mean = mean_slowdown(instance, expected_ms(instance, found.plan, found.slowdowns))
+        if mean is not None:
+            report(mean)
     elif budget.remaining is None or budget.remaining >= minimum:
         options = replace(
             options,
@@ -82,10 +86,13 @@ def solve_slowdown(
     evaluation, notes = _evaluate(instance, plan, limit)
     times = value = delay_now = None
     if outcome:
-        times = expected_ms(instance, plan, outcome.slowdowns)
-        value, delay_now = mean_slowdown(instance, times), delay(instance, times)
+        known = expected_ms(instance, plan, outcome.slowdowns)
+        value, delay_now = mean_slowdown(instance, known), delay(instance, known)
+        times = None if value is None else known
+        slow = [job.name for job in instance.jobs if job.name not in known]
         notes = [
-            *([_by_weight(instance, times)] if LEXICOGRAPHIC in names else []),
+            *([f"{_UNKNOWN}: {first_few(slow)}"] if slow else []),
+            *([_by_weight(instance, known)] if LEXICOGRAPHIC in names and not slow else []),
             *([_UNTIL_JOBS_LEAVE] if COMPLETION in names else []),
             *_robustness(instance, plan, options, budget),
             *notes,
@@ -126,8 +133,10 @@ def solve_slowdown(
         unshifted_ms=None
         if outcome is None
         else {
-            job.name: outcome.unshifted[job.name] * job.period * instance.slot_ms
-            for job in instance.jobs
+            name: float(time)
+            for name, time in expected_ms(
+                instance, Plan(instance.unshifted), outcome.unshifted
+            ).items()
         },
     )
 
@@ -184,5 +193,5 @@ def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:
     for weight in sorted({job.weight for job in instance.jobs}, reverse=True):
         jobs = tuple(job for job in instance.jobs if job.weight == weight)
         mean = mean_slowdown(instance.replace(jobs=jobs), times_ms)
-        texts.append(f"{float(mean):.4f} of weight {weight}")
+        texts += [] if mean is None else [f"{float(mean):.4f} of weight {weight}"]
     return f"slowdown by weight: {', '.join(texts)}"

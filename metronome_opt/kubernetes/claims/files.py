@@ -7,6 +7,7 @@ replaced or removed.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,10 +16,14 @@ from typing import Any
 import yaml
 
 from metronome_opt.errors import InputError, quote
-from metronome_opt.files.documents import make_folder, read_documents, write_text
+from metronome_opt.files.documents import (
+    list_documents,
+    make_folder,
+    read_documents,
+    write_text,
+)
 from metronome_opt.kubernetes.claims.names import Manifests, read_shipped
 
-_SUFFIXES = (".yaml", ".yml", ".json")
 _HEADERS: Mapping[str, str] = read_shipped("headers.yaml")[0]
 *OBJECT_FILES, _KUSTOMIZATION = _HEADERS
 _GATES = "gates.json"  # a copy of the claims for gates, which read no YAML
@@ -38,10 +43,12 @@ def read_manifests(paths: Iterable[str | Path]) -> Iterator[tuple[str, Any]]:
     for path in map(Path, paths):
         inside = [path]
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
-            inside = [file for file in files if file.name != _GATES]
+            inside = [file for file in list_documents(path) if file.name != _GATES]
         if not inside:
             raise InputError(f"{path}: holds no .yaml, .yml or .json; name a folder of manifests")
+        for file in inside if path.is_dir() else ():
+            if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(path)):
+                raise InputError(f"{file}: is a link to elsewhere; name what it links to")
         for file in inside:
             documents = read_documents(file)
             for index, document in enumerate(documents, start=1):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.kubernetes.reading.annotations import Annotations
-from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
 from metronome_opt.kubernetes.reading.resources import neediest
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, Gang, request
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -103,12 +103,20 @@ def gang_of(members: GangPods, spec: ClusterSpec) -> Gang:
         "name": members.job,
         "workers": tasks,
         "each": _needs(members).model_dump(),
-        "most_racks": stated.number("most-racks"),
         **stated.job_fields(),
         **traffic,
     }
     with error_context(f"{pod.where}: annotations"):
         return request(document, spec, folder=Path())
+
+
+def without_place(pod: Pod) -> Pod:
+    """Return a pod as it was before the controller gave it a node, which it selects by its name."""
+    if pod.place is None:
+        return pod
+    spec = pod.value["spec"]
+    others = {name: of for name, of in (spec.get("nodeSelector") or {}).items() if name != HOSTNAME}
+    return replace(pod, value={**pod.value, "spec": {**spec, "nodeSelector": others}})
 
 
 def _needs(members: GangPods) -> Resources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, Manifest
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.reading.kinds import kind_of
-from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of, pods_of
+from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
+from metronome_opt.kubernetes.reading.resources import explain_no_gpus
 
 FOLDER = "/etc/metronome"
 """The folder in which a container sees its slots, and their changes."""
@@ -59,7 +61,9 @@ VOLUME: Mapping[str, Any] = {
 }
 
 
-def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[str]]:
+def inject(
+    documents: Iterable[tuple[str, Any]], gpu_resources: Iterable[str] = ()
+) -> tuple[list[Manifest], list[str]]:
     """Return workloads that wait for their nodes, and the titles of the changed ones.
 
     An object that is no workload, holds no GPUs, or is a single pod, which sends nothing, is
@@ -69,6 +73,8 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
     ----------
     documents
         Objects with their locations.
+    gpu_resources
+        Resources that count as GPUs; none for all accelerators that are known.
 
     Raises
     ------
@@ -76,12 +82,13 @@ def inject(documents: Iterable[tuple[str, Any]]) -> tuple[list[Manifest], list[s
         If a workload does not state its traffic, or states what cannot be imported.
     """
     copies = [(where, deepcopy(document)) for where, document in documents]
-    objects = Objects()
+    objects = Objects(gpu_resources)
     objects.add(copies)
     changed, faults = [], Faults()
     for workload in objects.workloads():
-        with faults.collect():
-            if _inject(workload):
+        where = workload.where if states_traffic(workload.value) else ""
+        with faults.collect(where=where):
+            if not objects.has_owner_of(workload) and _inject(workload):
                 changed.append(workload.title)
     faults.refuse()
     return [document for _, document in copies], changed
@@ -94,18 +101,23 @@ def _inject(workload: KubernetesObject) -> bool:
         return False
     if kind.patch is not None:
         tasks, template, environment = kind.patch(workload)
-        _gate(template, _annotations(workload, tasks, {}), [environment])
+        _gate(template, _annotations(workload, tasks), [environment])
         return True
-    templates = list(kind.pods(workload))
-    holding = [template for template in templates if template.needs.gpus]
-    tasks = sum(len(template.names) for template in holding)
-    if tasks < 2:
-        return False
-    for template in (pods.template for pods in holding):
-        stated = template.at("metadata.annotations").texts()
-        annotations = _annotations(workload, tasks, stated)
-        _gate(template, annotations, template.at("spec.containers").items())
-    return True
+    by_job: dict[str | None, list[PodTemplate]] = defaultdict(list)
+    every = list(pods_of(workload))
+    for pods in every:
+        if pods.holds_gpus:
+            by_job[pods.job].append(pods)
+    if not by_job and any(pods.names for pods in every):
+        raise explain_no_gpus(every[-1].template)
+    gated: dict[int, PodTemplate] = {}  # jobs may have one template
+    for holding in by_job.values():
+        tasks = sum(len(pods.names) for pods in holding)
+        for pods in holding if tasks > 1 else ():
+            if gated.setdefault(id(pods.template.value), pods) is pods:
+                annotations = _annotations(workload, tasks, pods)
+                _gate(pods.template, annotations, pods.template.at("spec.containers").items())
+    return bool(gated)
 
 
 def _gate(template: Field, annotations: Mapping[str, str], environments: Iterable[Field]) -> None:
@@ -127,18 +139,22 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
 
 
 def _annotations(
-    workload: KubernetesObject, tasks: int, stated: Mapping[str, str]
+    workload: KubernetesObject, tasks: int, pods: PodTemplate | None = None
 ) -> dict[str, str]:
-    """Return the annotations of a pod: its traffic, its job, and the number of tasks."""
-    checked = Annotations(workload.where, merge(workload.annotations, stated))
+    """Return the annotations of a pod: its traffic, its job if it is known, its number of tasks."""
+    stated = pods.stated if pods else []
+    checked = Annotations(workload.where, merge(workload.annotations, *stated))
     checked.check()
     if not checked.traffic():
         checked["traffic"].fail("missing; state what a task sends: traffic, or model and batch")
     ours = {
         name: text for name, text in workload.annotations.items() if name.startswith(DEFAULT_GROUP)
     }
+    is_named = not workload.is_generated and (pods is None or pods.is_named)
+    name = (pods and pods.job) or workload.name
+    job = {f"{DEFAULT_GROUP}/job": name} if is_named else {}
     return {
-        **merge(ours, stated),
-        f"{DEFAULT_GROUP}/job": workload.name,
+        **merge(ours, *stated),
+        **job,
         f"{DEFAULT_GROUP}/tasks": str(tasks),
     }

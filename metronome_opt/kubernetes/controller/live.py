@@ -35,11 +35,10 @@ from metronome_opt.kubernetes.controller.client import (
     listed,
     merge,
 )
-from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
 
 _THREADS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 class LiveCluster:
@@ -57,7 +56,7 @@ class LiveCluster:
         """Return all nodes."""
         nodes = listed(self._client, NODES)
         self._hosts = {
-            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(_HOSTNAME, "")
+            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(HOSTNAME, "")
             for node in nodes
         }
         return list(nodes)
@@ -77,7 +76,7 @@ class LiveCluster:
     def _assign(self, task: Assignment, slots: Slots) -> None:
         pod, number, node = task
         stated = {f"{DEFAULT_GROUP}/node": node, **pod_annotations(slots, pod.name, number)}
-        selector = {_HOSTNAME: self._hosts.get(node) or node}
+        selector = {HOSTNAME: self._hosts.get(node) or node}
         spec = {"nodeSelector": selector, "schedulingGates": None}
         self._patch(pod, {"metadata": {"annotations": stated}, "spec": spec})
 

@@ -29,8 +29,10 @@ from metronome_opt.kubernetes.controller.claims import (
     slots_of,
     stated_slots,
 )
-from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of
+from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of, without_place
 from metronome_opt.kubernetes.controller.nodes import Nodes
+from metronome_opt.kubernetes.reading.fields import UnsuitableError
+from metronome_opt.kubernetes.reading.limits import Asked, LimitReader
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations, reroute
 from metronome_opt.kubernetes.state.placement import arrivals_of, at_place, decide, place_job
@@ -96,6 +98,7 @@ class Controller:
         self._clock, self._unix_clock = clock, unix_clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
+        self._limits = LimitReader(state.cluster, {})
         self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
         self._claims_read = -math.inf
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
@@ -118,6 +121,7 @@ class Controller:
             All pods and nodes of the cluster.
         """
         self._nodes.follow(nodes)
+        self._limits = LimitReader.of_nodes(self.state.cluster, nodes, pods)
         now, self._claims = self._clock(), None
         if now - self._claims_read >= _CLAIMS_S:  # they may have been deleted or changed
             self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
@@ -223,7 +227,7 @@ class Controller:
 
     def _wait(self, members: GangPods, waiting: list[tuple[Gang, GangPods]]) -> None:
         """Queue a job for nodes once all its pods exist."""
-        gang = gang_of(members, self.state.cluster)
+        gang = self._gang_of(members)
         gang.stretch_for(self.state.cluster.hyperperiod)  # which may be impossible
         there = len(members.ready)
         _, until = self._pauses.get(members.job, (0.0, 0.0))
@@ -234,12 +238,23 @@ class Controller:
         elif self._clock() >= until:
             waiting.append((gang, members))
 
+    def _gang_of(self, members: GangPods) -> Gang:
+        """Return the gang that a job requests, with the limits that its pods state."""
+        gang, pods = gang_of(members, self.state.cluster), members.pods
+        templates, annotations = [*map(without_place, pods)], pods[0].annotations
+        asked = Asked(pods[0], templates, annotations, gang.tasks, gang.each)
+        try:
+            limits, _ = self._limits.read(asked)
+        except UnsuitableError as reason:
+            raise InputError(f"{members.job}: {reason}") from None
+        return Gang.model_validate({**dict(gang), **limits})
+
     def _recover(self, members: GangPods) -> Reservation | None:
         """Reserve the placement in the annotations of pods; return None if that is impossible."""
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
         with suppress(*_UNREADABLE):
-            gang = gang_of(members, self.state.cluster)
+            gang = self._gang_of(members)
             if len(assigned) == gang.tasks:
                 nodes = tuple(pod.place or "" for pod in assigned)
                 paths = tuple(tuple(spines) for spines in slots.get("paths", ()))

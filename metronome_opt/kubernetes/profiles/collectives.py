@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metronome_opt.errors import InputError
+from metronome_opt.errors import InputError, pluralise
 from metronome_opt.kubernetes.profiles.profile import (
     MAX_SPREAD,
     MIN_CYCLES,
@@ -20,12 +20,17 @@ from metronome_opt.kubernetes.profiles.profile import (
     Floats,
     NoPeriodError,
     Profile,
+    finite_floats,
     jitter_of,
     mean_profile,
 )
 from metronome_opt.kubernetes.profiles.sampled import STEADY, first_lag
 from metronome_opt.kubernetes.profiles.traces import KINDS, Trace
 
+_Cycles = tuple[Floats, Floats, Floats]
+
+MIN_MARKS = 2
+_CLOCKS = 0.02  # share of the period by which marks of the CPU may differ from it
 _GAP = 0.01  # of the period: collectives that are closer are one burst
 _SLIGHT = 0.02  # of the longest burst: shorter ones count with the burst before
 _MIN_REGULAR = 0.9  # share of the cycles of a trace, and of its time, of about the median length
@@ -35,24 +40,27 @@ _MIN_BINS, _BINS = 128, 16  # of time, in all and per collective
 _SMOOTH = (1.0, 2.0, 3.0, 2.0, 1.0)  # so that borders of bins do not matter
 
 
+@finite_floats()
 def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> Profile:
     """Find the period of a job and its bursts in the trace of one rank, or of several.
 
-    Cycles are the steps that a trace marks, with borders moved into the longest silence; without
-    marks, they are found like cycles of samples. A collective begins when the last rank enters it.
-    If a trace holds no bytes rates are `rate_mbps`, None without it.
+    Cycles are the steps that a trace marks, on the GPU where it does, from the longest silence on;
+    without marks, they are found like cycles of samples. A collective begins when the last rank
+    enters it. If a trace holds no bytes rates are `rate_mbps`, None without it.
     """
-    table, steps, skew_ms = _together(traces)
+    table, steps, gpu_steps, skew_ms = _together(traces)
+    notes = [note for trace in traces for note in trace.notes]
     try:
-        borders = _marked(table, steps) if steps.size else _repeated(table)
-        rows, messages, kinds = _of_cycles(table, borders)
+        cycles, more = _periodic(table, steps, gpu_steps)
+        rows, messages, kinds = cycles
+        count = len(rows[0]) // 3
+        unknown = bool(np.isnan(rows).any())
+        if unknown:
+            rows[:, -count:] = rows[:, -2 * count : -count] * (rate_mbps or 1.0)
+        result = mean_profile(rows.tolist(), 0.0)
     except NoPeriodError as error:
-        return Profile(reason=str(error), skew_ms=skew_ms)
-    count = len(rows[0]) // 3
-    unknown = bool(np.isnan(rows).any())
-    if unknown:
-        rows[:, -count:] = rows[:, -2 * count : -count] * (rate_mbps or 1.0)
-    result = mean_profile(rows.tolist(), 0.0)
+        return Profile(reason=str(error), skew_ms=skew_ms, notes=tuple(notes))
+    result = replace(result, notes=(*notes, *more))
     if result.traffic is not None and unknown and rate_mbps is None:
         for phase in result.traffic["phases"]:
             phase["rate_mbps"] = None
@@ -69,10 +77,46 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     return replace(result, jitter=jitter, message_bytes=known, skew_ms=skew_ms)
 
 
-def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
+def _periodic(table: Floats, steps: Floats, gpu_steps: Floats) -> tuple[_Cycles, list[str]]:
+    """Return the cycles of a table by marks, if there are some, and notes on them.
+
+    The CPU may run ahead of the GPU, so that its marks say how many cycles there are, but not how
+    long they take.
+    """
+    on_gpu = gpu_steps.shape[1] > min(MIN_MARKS, steps.shape[1])
+    spans = gpu_steps if on_gpu else steps
+    if not spans.size:
+        return _of_cycles(table, _repeated(table)), []
+    if spans.shape[1] < MIN_MARKS + on_gpu:
+        said = (
+            f"{pluralise(spans.shape[1] - on_gpu, 'step')} of {_from_to(np.diff(spans, axis=2))} ms"
+        )
+        raise NoPeriodError(f"too short: {said}, not 2; trace more steps")
+    marked = np.diff(steps.mean(axis=0)[:, 0]).mean() if steps.shape[1] > 1 else 0.0
+    try:
+        cycles = _of_cycles(table, _marked(table, spans.mean(axis=0)))
+    except NoPeriodError as error:
+        try:
+            cycles = _of_cycles(table, _repeated(table))
+        except NoPeriodError:
+            whose = "" if on_gpu else ", by marks of the CPU, which may run ahead of the GPU"
+            raise NoPeriodError(f"{error}{whose}") from None
+        if cycles[0][:, 0].mean() < (1 - MAX_SPREAD) * marked:  # a pattern within a step
+            raise
+    own = cycles[0][:, 0].mean()
+    if not marked or abs(own - marked) <= _CLOCKS * own:
+        return cycles, []
+    said = f"clocks disagree: the CPU marks steps every {marked:,.2f} ms"
+    if spans.shape[1] == MIN_MARKS:
+        raise NoPeriodError(f"too short: {said}, and the GPU lags; trace more steps")
+    return cycles, [f"{said}, the GPU repeats every {own:,.2f} ms, which counts"]
+
+
+def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, Floats, float | None]:
     """Return collectives, starts and ends of steps by rank, in ms, and the skew of ranks.
 
     Rows of collectives are start, end, bytes of the message, bytes sent, number of the kind, ranks.
+    Steps are those of the CPU, then of the GPU.
     """
     counts = {len(trace.collectives) for trace in traces}
     if len(counts) > 1:
@@ -86,29 +130,34 @@ def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, float | None]:
     starts, ends, *sizes = np.moveaxis(stack, 2, 0)
     columns = [starts.max(axis=0), ends.max(axis=0), *(size.mean(axis=0) for size in sizes)]
     table = np.array(columns).T[np.argsort(columns[0], kind="stable")]
-    marked = {len(trace.steps) for trace in traces}
-    steps = [sorted(trace.steps) for trace in traces if len(marked) == 1]
     skew_ms = float(np.ptp(starts, axis=0).max()) if len(traces) > 1 else None
-    return table, (np.array(steps) - zero) / 1000, skew_ms
+    marks = []
+    for spans in zip(*((trace.steps, trace.gpu_steps) for trace in traces), strict=True):
+        own = [sorted(rank) for rank in spans if len({len(rank) for rank in spans}) == 1]
+        stacked = np.array(own or [[]], dtype=np.float64)
+        marks.append((stacked.reshape(len(stacked), -1, 2) - zero) / 1000)
+    return table, marks[0], marks[1], skew_ms
 
 
-def _marked(table: Floats, steps: Floats) -> Floats:
-    """Return the starts of marked steps, moved into the longest silence of a step."""
-    if steps.shape[1] < 2:
-        spans = np.diff(steps, axis=2)
-        raise NoPeriodError(f"too short: 1 step of {_from_to(spans)} ms, not 2; trace more steps")
-    means = steps.mean(axis=0)
+def _marked(table: Floats, means: Floats) -> Floats:
+    """Return the first collectives of marked steps after the longest silence of a step."""
     # The last step includes the stop of the profiler, so that it counts only beside one other.
-    begins = means[:, 0] if len(means) > 2 else np.append(means[:, 0], means[-1, 1])
+    begins = means[:, 0] if len(means) > MIN_MARKS else np.append(means[:, 0], means[-1, 1])
     inside = table[(table[:, 0] >= begins[0]) & (table[:, 0] < means[-1, 1])]
     if not len(inside):
         raise NoPeriodError("not periodic: no collective begins within a step")
     before = begins[np.searchsorted(begins, inside[:, 0], side="right") - 1]
     folded = inside[:, :2] - before[:, np.newaxis]
     folded = folded[np.argsort(folded[:, 0])]
-    around = float(np.median(np.diff(begins))) - folded[:, 1].max() + folded[0, 0]
-    at = int(np.argmax(np.append(around, _silences(folded))))
-    return np.asarray(begins + folded[at, 0])
+    usual = float(np.median(np.diff(begins)))
+    if usual <= _ROUNDED:
+        raise NoPeriodError("not periodic: marked steps take no time")
+    around = usual - folded[:, 1].max() + folded[0, 0]
+    borders = begins + folded[int(np.argmax(np.append(around, _silences(folded)))), 0]
+    # From here on only the times of kernels count.
+    firsts = np.append(table[:, 0], math.inf)[np.searchsorted(table[:, 0], borders - _ROUNDED)]
+    late = firsts - borders
+    return np.asarray(borders + np.where(late <= usual, late, np.median(late[late <= usual])))
 
 
 def _repeated(table: Floats) -> Floats:
@@ -135,7 +184,7 @@ def _repeated(table: Floats) -> Floats:
 def _followed(table: Floats, period: float) -> Floats:
     """Return starts of bursts about a period apart, after the longest silences."""
     starts, silences = table[:, 0], np.append(0.0, _silences(table))
-    at = int(np.argmax(silences[: np.searchsorted(starts, 1.5 * period)]))
+    at = int(np.argmax(silences[: np.searchsorted(starts, starts[0] + 1.5 * period)]))
     borders = [at]
     while True:
         due = starts[at] + period
@@ -165,7 +214,7 @@ def _from_to(lengths: Floats) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def _of_cycles(table: Floats, borders: Floats) -> tuple[Floats, Floats, Floats]:
+def _of_cycles(table: Floats, borders: Floats) -> _Cycles:
     """Return rows of cycles for `mean_profile`, and messages and kinds of bursts.
 
     Messages are bytes of the collectives of a burst; kinds are numbers of the kind and of ranks,

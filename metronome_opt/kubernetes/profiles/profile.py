@@ -6,20 +6,25 @@ of training jobs.
 
 from __future__ import annotations
 
+import io
 import json
 import math
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 from scipy.special import stdtrit
 
-from metronome_opt.errors import InputError, error_context
+from metronome_opt.errors import InputError, error_context, quote, sanitize
 from metronome_opt.files.records import explain
+from metronome_opt.scenario.traffic import Traffic
 
 Floats = NDArray[np.float64]
 _Number = Annotated[float, Field(ge=0, lt=1e18, allow_inf_nan=False, strict=True)]
@@ -29,16 +34,21 @@ MAX_SPREAD = 0.25  # of the period: deviation of the length of a cycle
 MIN_WHOLE = 0.6  # share of the cycles whose length deviates less
 _SIDE = 0.975  # quantile of Student's distribution: 95 % lie between it and its negative
 _PAUSE = 3  # median lengths: a longer iteration holds a checkpoint or a restart
+_MAX_BYTES, _MAX_LINES = 64 * 2**20, 2**19  # of a text file
+_SHORTEN = "keep its last part, as tail does"
 _CENT = 100  # printed parts of a millisecond
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Measured traffic of a job. True values are within errors in about 95 % of cases."""
+    """Measured traffic of a job.
+
+    True values are within errors in about 95 % of cases; too few cycles tell none.
+    """
 
     traffic: dict[str, Any] | None = None  # as in job files; the first burst begins at 0
-    period_error_ms: float = 0.0
-    burst_error_ms: float = 0.0  # of starts and lengths
+    period_error_ms: float | None = 0.0
+    burst_error_ms: float | None = 0.0  # of starts and lengths
     rate_error: float | None = 0.0  # as a share of rates
     cycles: int = 0
     cycle_ms: tuple[float, float] | None = None  # the shortest and the longest
@@ -46,10 +56,29 @@ class Profile:
     message_bytes: float | None = None  # of all collectives of a period, by a trace
     skew_ms: float | None = None  # at most, between ranks that enter a collective
     reason: str | None = None  # why there is no period
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse traffic that no job file takes, unless its rates are not known."""
+        if self.traffic and None not in (phase["rate_mbps"] for phase in self.traffic["phases"]):
+            try:
+                Traffic.model_validate(self.traffic)
+            except ValidationError as error:
+                raise InputError(f"measured traffic: {explain(error)}") from None
 
 
 class NoPeriodError(Exception):
     """Reason why samples show no period."""
+
+
+@contextmanager
+def finite_floats() -> Iterator[None]:
+    """Refuse numbers that floats do not hold in this block."""
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, OverflowError) as error:
+        raise InputError(f"times or rates are too large or too small ({error})") from None
 
 
 def mean_profile(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
@@ -61,11 +90,12 @@ def mean_profile(rows: Sequence[Sequence[float]], blur_ms: float) -> Profile:
     starts, lengths, sent = np.split(means[1:], 3)
     edges = np.hypot(errors[1 : 1 + 2 * len(starts)], blur_ms)
     of_lengths, of_sent = edges[len(starts) :], errors[1 + 2 * len(starts) :]
+    is_known = len(table) >= MIN_CYCLES
     return Profile(
         traffic=_stated(float(means[0]), np.array([starts, lengths, sent / lengths]).T.tolist()),
-        period_error_ms=float(errors[0]),
-        burst_error_ms=float(edges.max()),
-        rate_error=float((of_lengths / lengths + of_sent / sent).max()),
+        period_error_ms=float(errors[0]) if is_known else None,
+        burst_error_ms=float(edges.max()) if is_known else None,
+        rate_error=float((of_lengths / lengths + of_sent / sent).max()) if is_known else None,
         cycles=len(table),
         cycle_ms=(float(table[:, 0].min()), float(table[:, 0].max())),
     )
@@ -78,6 +108,8 @@ def _stated(period_ms: float, bursts: Sequence[Sequence[float]]) -> dict[str, An
     for start_ms, length_ms, rate in bursts:
         start = max(end, round(_CENT * start_ms))
         end = min(period, max(start + 1, round(_CENT * (start_ms + length_ms))))
+        if end <= start:
+            raise InputError(f"bursts of less than {1 / _CENT:g} ms, which no job file states")
         rates = {"rate_mbps": max(1, round(rate))}
         phases.append({"start_ms": start / _CENT, "length_ms": (end - start) / _CENT, **rates})
     return {"period_ms": period / _CENT, "phases": phases}
@@ -95,14 +127,33 @@ def jitter_of(table: Floats) -> float | None:
 # ------------------------------------------------------------------ records of gates
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """Return the lines of a text file."""
+def open_file(path: str | Path) -> BinaryIO:
+    """Open a file to be read; a pipe or a device, which may never end, is refused."""
     try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer blocks
+        stream = os.fdopen(descriptor, "rb")
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return stream
+        stream.close()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8") from None
+    except ValueError:
+        raise InputError(f"{quote(str(path))}: cannot be read, is no name of a file") from None
+    raise InputError(f"{path}: cannot be read, is no regular file; write a file first")
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a text file, of which there may be `MAX_LINES`."""
+    with io.TextIOWrapper(open_file(path), encoding="utf-8") as stream:
+        if os.fstat(stream.fileno()).st_size > _MAX_BYTES:
+            raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes, the maximum; {_SHORTEN}")
+        try:
+            for count, line in enumerate(stream):
+                if count >= _MAX_LINES:
+                    raise InputError(f"{path}: more than {_MAX_LINES:,} lines; {_SHORTEN}")
+                yield line.rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: is not UTF-8") from None
 
 
 class RecordedBurst(BaseModel):
@@ -144,7 +195,7 @@ def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
     except (ValueError, RecursionError):
         raise InputError("is not JSON") from None
     if before and (burst.job, burst.task) != (before.job, before.task):
-        own, other = (f"task {one.task} of job {one.job}" for one in (burst, before))
+        own, other = (f"task {one.task} of job {sanitize(one.job, 60)}" for one in (burst, before))
         raise InputError(f"is of {own}, those before of {other}; give one task in each file")
     if before and burst.at < before.at + before.burst_ms / 1000:
         reason = "the clock was set, or two programs wrote here"
@@ -152,6 +203,7 @@ def _parse(line: str, before: RecordedBurst | None) -> RecordedBurst:
     return burst
 
 
+@finite_floats()
 def profile_record(bursts: Sequence[RecordedBurst]) -> Profile:
     """Return the mean iteration of a record with bytes of bursts, without waits for windows.
 

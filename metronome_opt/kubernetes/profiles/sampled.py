@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from metronome_opt.kubernetes.profiles.profile import (
     Floats,
     NoPeriodError,
     Profile,
+    finite_floats,
     mean_profile,
     read_lines,
 )
@@ -31,6 +32,8 @@ from metronome_opt.kubernetes.profiles.profile import (
 _Burst = tuple[float, float, float]  # start, length, volume
 
 STEADY = 1e-4  # of the mean rate: less may be rounding
+_MAX = 1e18  # of times and rates
+_MAX_CELLS = 2**21
 _MIN_SAMPLES = 32
 _MIN_SAMPLES_A_PERIOD = 8
 _MIN_SAMPLES_A_BURST = 1.2
@@ -41,23 +44,32 @@ _QUIET = 0.25  # threshold between the lowest and the highest rate, below which 
 _BLUR = 0.25  # of a sample: least error of edges of bursts
 
 
+def _split(path: str | Path) -> Iterator[list[str]]:
+    """Yield the cells of each line of a CSV file."""
+    try:
+        yield from csv.reader(read_lines(path))
+    except csv.Error as error:
+        raise InputError(f"{path}: no CSV file ({error}); give seconds, Mbit/s") from None
+
+
 def read_samples(path: str | Path) -> Floats:
     """Return times in seconds, ascending, and rates of a CSV file, NaN if missing, shape (2, n)."""
     rows: list[tuple[float, float]] = []
     before = -math.inf
-    for number, row in islice(enumerate(csv.reader(read_lines(path)), start=1), 1, None):
+    for number, row in islice(enumerate(_split(path), start=1), 1, None):
         try:
             time_s, rate = (float(cell.strip() or "nan") for cell in row)
         except ValueError:
             time_s, rate = math.nan, math.nan
-        if not before < time_s < math.inf or not (math.isnan(rate) or 0 <= rate < math.inf):
-            must = "must be a later time in seconds, a comma, and a number that is not negative"
+        if not before < time_s < _MAX or not (math.isnan(rate) or 0 <= rate < _MAX):
+            must = "must be a later time in seconds, a comma, and a number from 0 to 1e18"
             raise InputError(f"{path}: line {number}: {quote(','.join(row))}: {must}")
         rows.append((time_s, rate))
         before = time_s
     return np.array(rows, dtype=np.float64).reshape(-1, 2).T
 
 
+@finite_floats()
 def profile_samples(times_s: Floats, rates_mbps: Floats) -> Profile:
     """Find the period of a job and its bursts, or say why there is none.
 
@@ -84,6 +96,9 @@ def _even(times_s: Floats, rates: Floats) -> tuple[float, Floats]:
     times_s, rates = times_s[known], rates[known]
     if np.ptp(rates) <= STEADY * rates.mean():
         raise NoPeriodError("not periodic: the rate is constant")
+    if times_s[-1] - times_s[0] > _MAX_CELLS * step_s:
+        spread = f"{times_s[-1] - times_s[0]:.3g} s, most of them within {step_s:.3g} s"
+        raise NoPeriodError(f"too long: samples over {spread}; give a shorter record")
     sent = np.concatenate(([0.0], np.cumsum(rates[1:] * np.diff(times_s))))
     borders = np.arange(times_s[0], times_s[-1] + step_s / 2, step_s)
     return 1000 * step_s, np.diff(np.interp(borders, times_s, sent)) / step_s

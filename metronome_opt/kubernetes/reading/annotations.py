@@ -29,7 +29,7 @@ _NUMBERS = {  # with their ranges
     "traffic-class": (0, 7),
     "max-network-cost": (0, ANY_COST),
 }
-_OF_JOB = ("priority", "iterations", "max-network-cost")  # in all that makes jobs
+_OF_JOB = ("priority", "iterations", "max-network-cost", "most-racks")  # in all that makes jobs
 _KNOWN = (*TRAFFIC_SOURCES, *_NUMBERS, "jitter", "allreduce", "ignore", "job")
 _TRAFFIC = {f"{DEFAULT_GROUP}/{name}" for name in (*TRAFFIC_SOURCES, "batch")}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_text
@@ -17,7 +18,8 @@ from metronome_opt.scenario.cluster import MAX_NODES
 _SLURM = re.compile(r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
 _LISTS = {"nodes": "node", "switches": "switch"}  # kinds by the names of their lists
 _READ = {"switchname", "blockname", "level", *_LISTS}
-_PASSED = {"linkspeed", "blocksizes", "blocksize", "blockindex"}
+_PASSED = {"linkspeed", "blocksizes", "blocksize", "blockindex", "aggregatedblock"}
+_OVER_BLOCKS = {"blocksizes", "aggregatedblock"}  # say where jobs go, not what links there are
 _PART = re.compile(r"(?:[^\s,\[\]]|\[[0-9,-]+\])+")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -25,8 +27,15 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _COLUMNS = (("ip", "host", "hostname", "node"), ("asw", "leaf"), ("psw", "spine"), ("dsw", "core"))
 
 
-def read_fabric(path: Path) -> dict[str, Way] | None:
-    """Return the ways up of a text file's nodes; None if it is no fabric but manifests."""
+class Fabric(NamedTuple):
+    """The way up from each node, and whether all nodes are connected above the topmost switches."""
+
+    ways: Mapping[str, Way]
+    has_core: bool = True
+
+
+def read_fabric(path: Path) -> Fabric | None:
+    """Return the fabric in a text file; None if it is none but manifests."""
     suffix = path.suffix.lower()
     if suffix in {".yaml", ".yml", ".json"} or not path.is_file():
         return None
@@ -40,7 +49,7 @@ def read_fabric(path: Path) -> dict[str, Way] | None:
 # ------------------------------------------------------------------ tables
 
 
-def _read_table(text: str) -> dict[str, Way]:
+def _read_table(text: str) -> Fabric:
     rows = csv.reader(text.splitlines(), strict=True)
     ways: dict[str, Way] = {}
     try:
@@ -67,15 +76,19 @@ def _read_table(text: str) -> dict[str, Way]:
                 raise InputError(f"{where}: more than {MAX_NODES} hosts; divide the fabric")
     except csv.Error as error:
         raise InputError(f"line {rows.line_num}: not a table ({error})") from None
-    return ways
+    return Fabric(ways)
 
 
 # ------------------------------------------------------------------ Slurm
 
 
-def _read_slurm(text: str) -> dict[str, Way]:
-    """Read topology.conf, or what ``scontrol show topology`` prints."""
+def _read_slurm(text: str) -> Fabric:
+    """Read topology.conf, or what ``scontrol show topology`` prints.
+
+    Slurm places no job on switches without a common one above them; blocks are connected.
+    """
     wiring = Wiring()
+    has_core = False
     first: dict[str, str] = {}
     for where, line in _lines(text):
         words = {}
@@ -86,8 +99,9 @@ def _read_slurm(text: str) -> dict[str, Way]:
                 raise InputError(f"{where}: must be {must}, got {quote(word)}")
             words[name.lower()] = value.strip('"')
         above = words.get("switchname") or words.get("blockname")
-        if above is None and "blocksizes" in words:
+        if above is None and _OVER_BLOCKS & words.keys():
             continue
+        has_core |= "blockname" in words
         if "level" in words and "switches" in words:
             words.pop("nodes", None)  # scontrol lists those of the switches below once more
         lists = {kind: words[name] for name, kind in _LISTS.items() if name in words}
@@ -98,7 +112,8 @@ def _read_slurm(text: str) -> dict[str, Way]:
             raise InputError(f"{where}: {quote(above)} is also {first[above]}; join the two")
         for kind, names in lists.items():
             wiring.add(where, above, kind, expand(names, where))
-    return wiring.ways()
+    ways = wiring.ways()
+    return Fabric(ways, has_core or len({way[-1] for way in ways.values()}) < 2)
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:

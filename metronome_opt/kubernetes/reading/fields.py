@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NoReturn
 
 from metronome_opt.errors import InputError, format_path, quote
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_quantity
 
 _MAX_INTEGER = 2**63 - 1  # integers of Kubernetes have 64 bits
 _MAX_NAME = 253  # characters
+
+
+@dataclass
+class ReadingContext:
+    """Objects that are read together, for those that refer to others.
+
+    Attributes
+    ----------
+    objects
+        The objects by kind, group, namespace and name.
+    gpu_resources
+        Resources that count as GPUs; none for all accelerators that are known.
+    """
+
+    objects: dict[tuple[str, ...], KubernetesObject] = field(default_factory=dict)
+    gpu_resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,7 @@ class Field:
     value: Any  # None if it is missing, which Kubernetes does not tell from null
     where: str  # the object: its file, kind and name
     path: tuple[str | int, ...] = ()  # the location in the object
+    root: KubernetesObject | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __bool__(self) -> bool:
         """Return True if there is a value."""
@@ -43,9 +61,14 @@ class Field:
             if value is None:
                 break
             if not isinstance(value, dict):
-                Field(value, self.where, (*self.path, *names[:depth])).fail("must be a mapping")
+                self.inside(value, *names[:depth]).fail("must be a mapping")
             value = value.get(name)
-        return Field(value, self.where, (*self.path, *names))
+        return self.inside(value, *names)
+
+    def inside(self, value: Any, *path: str | int) -> Field:
+        """Return a value inside this one."""
+        root = self if isinstance(self, KubernetesObject) else self.root
+        return Field(value, self.where, (*self.path, *path), root=root)
 
     @property
     def position(self) -> str:
@@ -96,17 +119,20 @@ class Field:
         """Return the elements of a list; none if it is missing."""
         if self and not isinstance(self.value, list):
             self.fail("must be a list")
-        values = enumerate(self.value or ())
-        return [Field(value, self.where, (*self.path, index)) for index, value in values]
+        return [self.inside(value, index) for index, value in enumerate(self.value or ())]
+
+    def mapping(self) -> Mapping[str, Any]:
+        """Return the values of a mapping by name; none if it is missing."""
+        if self and not isinstance(self.value, dict):
+            self.fail("must be a mapping")
+        return self.value or {}
 
     def texts(self) -> Mapping[str, str]:
         """Return a mapping of text to text, as labels and annotations are."""
-        if self and not isinstance(self.value, dict):
-            self.fail("must be a mapping")
-        for name, value in (self.value or {}).items():
+        for name, value in self.mapping().items():
             if not isinstance(value, str):
                 (self / name).fail("must be text; put it in quotes")
-        return self.value or {}
+        return self.mapping()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +143,13 @@ class KubernetesObject(Field):
     group: str
     namespace: str
     name: str
+    is_generated: bool = False  # whether its name begins like this, and its end is not known yet
+    context: ReadingContext = field(default_factory=ReadingContext, repr=False, compare=False)
+
+    def find(self, kind: str, group: str, name: str) -> KubernetesObject | None:
+        """Return an object without a namespace, or of its namespace, that was read with it."""
+        found = (self.context.objects.get((kind, group, at, name)) for at in ("", self.namespace))
+        return next(filter(None, found), None)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -138,6 +171,13 @@ class KubernetesObject(Field):
         """Its annotations."""
         return self.at("metadata.annotations").texts()
 
+    @property
+    def owners(self) -> set[tuple[str, str, str]]:
+        """Kinds, namespaces and names of the objects that own this one."""
+        references = self.at("metadata.ownerReferences").items()
+        names = ((owner / "kind", owner / "name") for owner in references)
+        return {(kind.text(""), self.namespace, name.text("")) for kind, name in names}
+
     @cached_property
     def owner(self) -> tuple[str, str] | None:
         """Kind and name of the object that controls this one; None if there is none."""
@@ -151,6 +191,10 @@ class UnsuitableError(Exception):
     """An object that is no job of a scenario; the text is the reason."""
 
 
+class UnreadableError(UnsuitableError):
+    """An object that would be a job if it could be read; if it states traffic, it is refused."""
+
+
 class Faults:
     """Faults of several objects, which are refused together, and objects that are dropped."""
 
@@ -159,19 +203,28 @@ class Faults:
         self._lines: list[str] = []
 
     @contextmanager
-    def collect(self, title: str = "") -> Iterator[None]:
-        """Keep the fault of an object, or the reason why it is dropped."""
+    def collect(self, title: str = "", where: str = "") -> Iterator[None]:
+        """Keep the fault of an object, or the reason why it is dropped.
+
+        An unreadable object is refused if its location is given, as for one that states traffic.
+        """
         try:
             yield
         except InputError as error:
             self._lines += error.lines
         except UnsuitableError as reason:
+            if where and isinstance(reason, UnreadableError):
+                remedy = f'correct it, or add {DEFAULT_GROUP}/ignore: "true"'
+                fault = f"states traffic, but cannot be read: {reason}"
+                self._lines.append(f"{where}: {fault}; {remedy}")
+                return
             self.dropped[str(reason)].append(title)
 
     def refuse(self) -> None:
         """Raise an `InputError` of all faults, if there are any."""
         if self._lines:
-            raise InputError(self._lines[0], self._lines[1:])
+            first, *others = dict.fromkeys(self._lines)
+            raise InputError(first, others)
 
 
 def replace_item(mapping: Field, name: str, item: Mapping[str, Any], key: str = "name") -> None:

@@ -13,16 +13,34 @@ from typing import Any
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import CLAIM, DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge, read_pattern
-from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
-from metronome_opt.kubernetes.reading.kinds import APP_GROUP, POD_GROUP, kind_of
-from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.fields import (
+    Faults,
+    Field,
+    KubernetesObject,
+    UnreadableError,
+    UnsuitableError,
+)
+from metronome_opt.kubernetes.reading.kinds import (
+    APP_GROUP,
+    POD_GROUP,
+    TRAFFIC,
+    PodTemplate,
+    kind_of,
+    pods_of,
+)
+from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.reading.resources import neediest
+from metronome_opt.kubernetes.reading.resources import (
+    accelerators_of,
+    explain_no_gpus,
+    neediest,
+)
 from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
 
 _DONE = {"Succeeded", "Complete", "Completed", "Failed", "Aborted", "Terminated"}
 _OF_CONTROLLER = {f"{DEFAULT_GROUP}/{name}" for name in ("node", "task", "claim", "slots")}
+_MAX_PODS = 10 * MAX_TASKS  # of all workloads
 _SUFFIX = re.compile("-[a-z0-9]{5}$")  # that a Job appends to the names of its pods
 
 
@@ -53,6 +71,8 @@ class ImportedJob:
     task_resources: Resources = ONE_GPU  # cores and memory of the neediest pod
     annotations: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None  # the PodGroup of its pods
+    accelerators: frozenset[str] = frozenset()  # resources of its GPUs
+    templates: Sequence[Field] = ()  # of its pods, or these
     claims: list[ClaimInForce] = field(default_factory=list)
     entry: dict[str, Any] = field(default_factory=dict)  # the job of the scenario
 
@@ -102,23 +122,38 @@ def _read_workloads(objects: Objects, pods: Sequence[Pod], faults: Faults) -> li
     for pod in sorted(pods, key=lambda pod: (pod.node is None, pod.name)):  # running ones first
         for name in {pod.name, _without_suffix(pod.name)}:
             untaken[pod.namespace, name].append(pod)
+        if pod.owner and pod.owner[0] == "ReplicaSet":  # names with two random ends
+            untaken[pod.namespace, pod.job.partition("/")[2]].append(pod)
     jobs: list[ImportedJob] = []
-    workloads = list(objects.workloads())
-    known = {(workload.kind, *workload.key) for workload in workloads}
-    for workload in workloads:
-        owner = workload.owner
-        if owner is None or (owner[0], workload.namespace, owner[1]) not in known:
-            with faults.collect(workload.title):
-                jobs.append(_read_workload(workload, untaken))
+    count = 0
+    for workload in objects.workloads():
+        if not objects.has_owner_of(workload):
+            where = workload.where if states_traffic(workload.value) else ""
+            with faults.collect(workload.title, where):
+                _check_state(workload)
+                by_job: dict[str, list[PodTemplate]] = defaultdict(list)
+                for template in pods_of(workload):
+                    count += len(template.names)
+                    if count > _MAX_PODS:
+                        raise InputError(
+                            f"{workload.where}: more than {_MAX_PODS} pods in all; read fewer"
+                        )
+                    by_job[template.job or workload.name].append(template)
+                holding = {
+                    name: templates
+                    for name, templates in by_job.items()
+                    if any(pods.holds_gpus for pods in templates)
+                }
+                if not by_job:
+                    raise UnreadableError("without templates of pods")
+                for name, templates in (holding or by_job).items():
+                    jobs.append(_read_job(workload, name, templates, untaken))
     return jobs
 
 
-def _read_workload(
-    workload: KubernetesObject, untaken: Mapping[tuple[str, str], list[Pod]]
-) -> ImportedJob:
-    """Read a workload that is not done, and whose pods hold equal numbers of GPUs."""
+def _check_state(workload: KubernetesObject) -> None:
+    """Refuse a workload that is done."""
     kind = kind_of(workload)
-    every = list(kind.pods(workload))
     states = [workload.at(path).value for path in kind.phases] + [
         (condition / "type").value
         for condition in workload.at("status.conditions").items()
@@ -126,30 +161,45 @@ def _read_workload(
     ]
     if any(isinstance(state, str) and state in _DONE for state in states):
         raise UnsuitableError("done")
-    holding = [pods for pods in every if pods.needs.gpus and pods.names]
+
+
+def _read_job(
+    workload: KubernetesObject,
+    name: str,
+    every: Sequence[PodTemplate],
+    untaken: Mapping[tuple[str, str], list[Pod]],
+) -> ImportedJob:
+    """Read a job of a workload, whose pods hold equal numbers of GPUs."""
+    holding = [pods for pods in every if pods.holds_gpus]
+    if not any(pods.names for pods in every):
+        raise UnsuitableError("without pods")
+    if not holding and any(pods.needs.gpus for pods in every):
+        raise UnsuitableError("without pods that hold GPUs")
     if not holding:
-        raise UnsuitableError("without GPUs")
-    if sum(len(pods.names) for pods in holding) > MAX_TASKS:
-        raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
+        raise explain_no_gpus(every[-1].template)
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
-        raise UnsuitableError(f"with different numbers of GPUs ({different})")
+        raise UnreadableError(f"with different numbers of GPUs ({different})")
     expected = [name for pods in holding for name in pods.names]
     stems = [pods.stem or name for pods in holding for name in pods.names]
     taken = [_take(untaken, workload.namespace, stem) for stem in stems]
     templates = [pods.template for pods in holding]
-    stated = [template.at("metadata.annotations").texts() for template in templates]
+    stated = [mapping for pods in holding for mapping in pods.stated]
     groups = [template.at("spec.schedulingGroup.podGroupName").value for template in templates]
     groups += [pod.gang for pod in taken if pod is not None]
     return ImportedJob(
         workload,
-        workload.name,
+        name,
         expected,
         [name if pod is None else pod.name for name, pod in zip(expected, taken, strict=True)],
         [None if pod is None else pod.node for pod in taken],
         neediest(pods.needs for pods in holding),
         merge(workload.annotations, *stated),
         next(filter(None, groups), None),
+        accelerators=frozenset().union(
+            *(accelerators_of(template / "spec") for template in templates)
+        ),
+        templates=templates,
     )
 
 
@@ -168,31 +218,47 @@ def _take(untaken: Mapping[tuple[str, str], list[Pod]], namespace: str, name: st
 def _in_gangs(
     objects: Objects, jobs: Sequence[ImportedJob], pods: Sequence[Pod], faults: Faults
 ) -> list[ImportedJob]:
-    """Return jobs; all jobs and pods of one PodGroup are one job."""
+    """Return jobs; all jobs and pods of one PodGroup are one job.
+
+    Pods that state traffic, and whose workload was not read, are one job with the others of their
+    owner.
+    """
     known = {(job.source.namespace, name) for job in jobs for name in job.pods}
-    sources = {group.key: group for group in objects.of(POD_GROUP)}
+    read = {f"{job.source.namespace}/{job.name}" for job in jobs}
+    read |= {"/".join(workload.key) for workload in objects.workloads()}
+    sources = {group.key: group for group in objects.of(POD_GROUP, "scheduling.k8s.io")}
     result = [job for job in jobs if job.group is None]
-    gangs: dict[tuple[str, str], list[ImportedJob]] = defaultdict(list)
+    gangs: dict[tuple[str, str, bool], list[ImportedJob]] = defaultdict(list)
     for job in jobs:
         if job.group is not None:
-            gangs[job.source.namespace, job.group].append(job)
+            gangs[job.source.namespace, job.group, True].append(job)
     for pod in sorted(pods, key=lambda pod: pod.rank):
-        if pod.gang and pod.needs.gpus and pod.key not in known:
-            names, stated = [pod.name], pod.annotations.items()
-            own = {name: text for name, text in stated if name not in _OF_CONTROLLER}
-            alone = ImportedJob(pod, pod.name, names, names, [pod.node], pod.needs, own)
-            gangs[pod.namespace, pod.gang].append(alone)
-    for key, members in gangs.items():
-        source = sources.get(key, members[0].source)
-        with faults.collect(source.title):
-            result.append(_join(source, key[1], members))
+        if pod.key in known or not (pod.gang or pod.states_traffic):
+            continue
+        if pod.gang or (pod.job not in read and not objects.has_owner_of(pod)):
+            names, every = [pod.name], pod.annotations.items()
+            own = {name: text for name, text in every if name not in _OF_CONTROLLER}
+            alone = ImportedJob(
+                pod, pod.name, names, names, [pod.node], pod.needs, own, templates=[pod]
+            )
+            alone.accelerators = frozenset(accelerators_of(pod / "spec"))
+            gang = pod.gang or pod.job.partition("/")[2]
+            gangs[pod.namespace, gang, bool(pod.gang)].append(alone)
+    for (space, name, is_group), members in gangs.items():
+        source = (is_group and sources.get((space, name))) or members[0].source
+        stated = {*source.annotations, *(key for job in members for key in job.annotations)}
+        with faults.collect(source.title, source.where if stated & TRAFFIC else ""):
+            result.append(_join(source, name, members))
     return result
 
 
 def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -> ImportedJob:
     """Return the workloads and pods of a PodGroup as one job; a workload alone is one already."""
+    every, members = members, [job for job in members if job.task_resources.gpus]
+    if not members:
+        raise explain_no_gpus(every[0].source)
     if len({job.task_resources.gpus for job in members}) > 1:
-        raise UnsuitableError("in a PodGroup with different numbers of GPUs")
+        raise UnreadableError("in a gang with different numbers of GPUs")
     if members[0].source.kind != "Pod" and len(members) == 1:
         return members[0]
     return ImportedJob(
@@ -203,6 +269,9 @@ def _join(source: KubernetesObject, name: str, members: Sequence[ImportedJob]) -
         [node for job in members for node in job.nodes],
         neediest(job.task_resources for job in members),
         merge(source.annotations, *(job.annotations for job in members)),
+        name,
+        accelerators=frozenset().union(*(job.accelerators for job in members)),
+        templates=[template for job in members for template in job.templates],
     )
 
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.claims.names import CAPACITY, CLAIM, DEFAULT_GROUP, VERSION
-from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.reading.resources import needs_of
+from metronome_opt.kubernetes.reading.fields import (
+    Field,
+    KubernetesObject,
+    UnreadableError,
+    replace_item,
+)
+from metronome_opt.kubernetes.reading.resources import DEVICE_GROUP, needs_of
 from metronome_opt.scenario.cluster import MAX_TASKS
 from metronome_opt.scenario.nodes import Resources
 
 TRAFFIC_SOURCES = ("model", "traffic")
 """Annotations that state the traffic of a workload."""
 
+TRAFFIC = frozenset(f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES)
+"""Their names in an object."""
+
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
-APP_GROUP = "AppGroup"
+APP_GROUP, NETWORK_TOPOLOGY = "AppGroup", "NetworkTopology"
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # a label of jobs of a runtime
 
 
 @dataclass(frozen=True)
@@ -41,11 +52,25 @@ class PodTemplate:
     names: list[str]
     template: Field
     stem: str | None = None  # where their names differ only by random characters
+    job: str | None = None  # that they are tasks of, unless it is called like the workload
+    is_named: bool = True  # whether all pods of the template are of this one job
+    maker: KubernetesObject | None = None  # the workload inside another one that makes them
+
+    @cached_property
+    def stated(self) -> list[Mapping[str, str]]:
+        """Their annotations, and before them those of the workload inside another one."""
+        own = self.template.at("metadata.annotations").texts()
+        return [self.maker.annotations, own] if self.maker else [own]
 
     @cached_property
     def needs(self) -> Resources:
         """Resources that a pod needs."""
         return needs_of(self.template / "spec")
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether there are pods, with GPUs."""
+        return bool(self.names and self.needs.gpus)
 
 
 @dataclass(frozen=True)
@@ -53,21 +78,24 @@ class WorkloadKind(ObjectKind):
     """A kind of training jobs."""
 
     _: KW_ONLY
-    is_of_jobs: bool = True
+    is_of_jobs: bool = True  # also if it states no traffic
     # Returns the pod templates of a workload, with the names of their pods.
     pods: Callable[[KubernetesObject], Iterable[PodTemplate]]
     phases: tuple[str, ...] = ()  # fields that state that it is done, beside its conditions
-    job_labels: tuple[str, ...] = ()  # of its pods, with the name of their job
+    # Labels of its pods, with the name of their job; of several in one text, joined by dashes.
+    job_labels: tuple[str, ...] = ()
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
     # Where a workload does not hold the templates of its pods: returns their number, the template
     # to which `inject` writes, and the mapping that has their environment.
     patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
 
 
-def _numbered(title: str, spec: Field, prefix: str) -> Iterator[PodTemplate]:
-    if spec:
-        names = [f"{prefix}-{index}" for index in range(_count(spec / "replicas"))]
-        yield PodTemplate(title, names, spec / "template")
+def _numbered(
+    title: str, spec: Field, prefix: str, first: int = 0, stem: str | None = None
+) -> PodTemplate:
+    """Return the replicas of a template, with their numbers in their names."""
+    names = [f"{prefix}-{first + index}" for index in range(_count(spec / "replicas"))]
+    return PodTemplate(title, names, spec / "template", stem)
 
 
 def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate:
@@ -77,8 +105,18 @@ def _pods_of_job(title: str, job: str, spec: Field, default: str) -> PodTemplate
     return PodTemplate(title, names, spec / "template", None if is_indexed else job)
 
 
-def _count(field: Field) -> int:
-    return field.integer(0, 1, MAX_TASKS)
+def _count(field: Field, default: int = 1) -> int:
+    return field.integer(0, default, MAX_TASKS)
+
+
+def _multiply(field: Field, *factors: int) -> int:
+    """Return a number of pods; refuse more than a job may have."""
+    product = 1
+    for factor in factors:
+        product *= factor
+        if product > MAX_TASKS:
+            field.fail(f"makes more than {MAX_TASKS} pods")
+    return product
 
 
 def _parallel(spec: Field) -> int:
@@ -90,36 +128,70 @@ def _parallel(spec: Field) -> int:
 # ------------------------------------------------------------------ Kubeflow
 
 
-def _of_pytorch_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    for role in ("Master", "Worker"):
-        prefix = f"{workload.name}-{role.lower()}"
-        yield from _numbered(role, workload.at(f"spec.pytorchReplicaSpecs.{role}"), prefix)
-
-
-def _of_mpi_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    roles = workload.at("spec.mpiReplicaSpecs")
-    yield PodTemplate("Launcher", [f"{workload.name}-launcher"], roles.at("Launcher.template"))
-    yield from _numbered("Worker", roles / "Worker", f"{workload.name}-worker")
+def _of_roles(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pods of roles, which are called after them, with those that lead first."""
+    roles = workload.at(path).mapping()
+    leaders = ("Launcher", "Master", "Chief", "Scheduler", "Server", "PS")
+    for role in sorted(roles, key=lambda role: (role not in leaders, role)):
+        spec, prefix = workload.at(f"{path}.{role}"), f"{workload.name}-{role.lower()}"
+        if role == "Launcher":
+            yield PodTemplate(role, [prefix], spec / "template")
+        elif spec:
+            yield _numbered(role, spec, prefix)
 
 
 def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    """Yield the nodes of a TrainJob, unless it leaves them to its runtime."""
-    trainer = workload.at("spec.trainer")
-    nodes, resources = trainer / "numNodes", trainer / "resourcesPerNode"
-    missing = [field for field in (nodes, resources) if not field]
-    if not missing:
-        container = {"name": _TRAINER, "resources": resources.value}
-        template = Field({"spec": {"containers": [container]}}, workload.where)
-        names = [f"{workload.name}-{_TRAINER}-0-{index}" for index in range(_count(nodes))]
+    """Yield the pods of a TrainJob: those of its runtime, but for what it states itself."""
+    resources, runtime = workload.at("spec.trainer.resourcesPerNode"), _runtime_of(workload)
+    count, prefix = _nodes_of(workload), f"{workload.name}-"
+    if runtime is None:
+        container = {"name": _TRAINER, "resources": _require(workload, "resourcesPerNode").value}
+        template = workload.inside({"spec": {"containers": [container]}}, "spec", "trainer")
+        names = [f"{prefix}{_TRAINER}-0-{index}" for index in range(count)]
         yield PodTemplate(_TRAINER, names, template)
-    elif {f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES} & set(workload.annotations):
-        missing[0].fail("missing; state it, rather than leave it to the runtime")
+        return
+    mpi = runtime.at("spec.mlPolicy.mpi")
+    leads = (mpi / "runLauncherAsNode").flag()  # the launcher is one of the nodes
+    for group in runtime.at("spec.template.spec.replicatedJobs").items():
+        title, inner = (group / "name").text(), group.at("template.spec")
+        template = inner / "template"
+        trains = group.at("template.metadata.labels").texts().get(_STEP) == "trainer"
+        has_nodes = title == _TRAINER or (trains and not mpi)
+        number = max(count - leads, 1) if has_nodes else _parallel(inner)
+        if resources and (has_nodes or trains):
+            template = inner.inside(deepcopy(template.value), "template")
+            for part in template.at("spec.containers").items():
+                if (part / "name").value == _TRAINER:
+                    part.value["resources"] = resources.value
+        names = [f"{prefix}{title}-0-{index}" for index in range(number)]
+        yield PodTemplate(title, names, template)
+
+
+def _runtime_of(workload: KubernetesObject) -> KubernetesObject | None:
+    """Return the runtime of a TrainJob, if it was read."""
+    kind = workload.at("spec.runtimeRef.kind").text(_RUNTIMES[0])
+    return workload.find(kind, workload.group, workload.at("spec.runtimeRef.name").text("?"))
+
+
+def _nodes_of(workload: KubernetesObject) -> int:
+    runtime = _runtime_of(workload)
+    if runtime is None:
+        return _count(_require(workload, "numNodes"))
+    return _count(
+        workload.at("spec.trainer.numNodes"), _count(runtime.at("spec.mlPolicy.numNodes"))
+    )
+
+
+def _require(workload: KubernetesObject, name: str) -> Field:
+    """Return a field of a TrainJob that it may leave to its runtime, which was not read."""
+    if field := workload.at(f"spec.trainer.{name}"):
+        return field
+    remedy = f"state it, or read the runtime {workload.at('spec.runtimeRef.name').text('?')} too"
+    raise UnreadableError(f"spec.trainer.{name}: missing; {remedy}")
 
 
 def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
     """Patch the runtime of a TrainJob, which holds the templates of its pods."""
-    trainer = workload.at("spec.trainer")
-    nodes = (trainer / "numNodes").integer(1)
     template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
     job = {"name": _TRAINER, "template": {"spec": {"template": template}}}
     patch = {
@@ -127,36 +199,118 @@ def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
         "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
     }
     replace_item(workload / "spec", "runtimePatches", patch, key="manager")
-    return nodes, Field(template, workload.where), trainer
+    trainer = workload.at("spec.trainer")
+    return _nodes_of(workload), Field(template, workload.where), trainer
 
 
-# ------------------------------------------------------------------ Volcano, JobSet, Job
+# ------------------------------------------------------------------ Ray
 
 
-def _of_volcano_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    for index, task in enumerate(workload.at("spec.tasks").items()):
+def _of_ray(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the head and the workers of a Ray cluster; a RayJob states the name of its own."""
+    spec = workload.at(path)
+    if not spec:
+        raise UnreadableError(f"{path}: missing; annotate the RayCluster that it selects")
+    name = workload.at("status.rayClusterName").text("") or workload.name
+    yield PodTemplate("head", [f"{name}-head"], spec.at("headGroupSpec.template"))
+    for group in (spec / "workerGroupSpecs").items():
+        title = (group / "groupName").text()
+        least, most = _count(group / "minReplicas", 0), _count(group / "maxReplicas", MAX_TASKS)
+        replicas = min(max(_count(group / "replicas", 0), least), most)
+        hosts = 0 if (group / "suspend").flag() else _count(group / "numOfHosts")
+        pods = range(_multiply(group / "replicas", replicas, hosts))
+        stem = f"{name}-{title}-worker"
+        yield PodTemplate(title, [f"{stem}-{i}" for i in pods], group / "template", stem)
+
+
+# ------------------------------------------------------------------ sets of pods, Volcano, JobSet
+
+
+def _of_groups(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the groups of a LeaderWorkerSet, each a job of its own."""
+    spec = workload.at("spec.leaderWorkerTemplate")
+    groups, size = _count(workload.at("spec.replicas")), _count(spec / "size")
+    _multiply(spec / "size", groups, size)
+    worker = spec / "workerTemplate"
+    leader = spec / "leaderTemplate"
+    for job in (f"{workload.name}-{number}" for number in range(groups)):
+        first = leader if leader else worker
+        yield PodTemplate("leader", [job], first, job=job, is_named=False)
+        names = [f"{job}-{index}" for index in range(1, size)]
+        yield PodTemplate("worker", names, worker, job=job, is_named=False)
+
+
+def _of_replicas(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pods of a Deployment or a ReplicaSet, which differ by random characters."""
+    yield _numbered("pods", workload / "spec", workload.name, stem=workload.name)
+
+
+def _of_stateful_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    first = workload.at("spec.ordinals.start").integer(0, 0)
+    yield _numbered("pods", workload / "spec", workload.name, first)
+
+
+def _of_list(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pods of a list of templates with names and numbers of replicas."""
+    for index, task in enumerate(workload.at(path).items()):
         title = (task / "name").text(f"default{index}")
-        yield from _numbered(title, task, f"{workload.name}-{title}")
+        yield _numbered(title, task, f"{workload.name}-{title}")
 
 
 def _of_job_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
     for group in workload.at("spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
         jobs = _count(group / "replicas")
-        if jobs * _parallel(inner) > MAX_TASKS:
-            (group / "replicas").fail(f"makes more than {MAX_TASKS} pods")
+        _multiply(group / "replicas", jobs, _parallel(inner))
         for number in range(jobs):
             yield _pods_of_job(title, f"{workload.name}-{title}-{number}", inner, "Indexed")
+
+
+def _of_wrapper(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pods of the workloads in an AppWrapper; each of these is a job of its own."""
+    for component in workload.at("spec.components").items():
+        root = component / "template"
+        group, _, _ = (root / "apiVersion").text().rpartition("/")
+        inner = KubernetesObject(
+            root.value,
+            root.position,
+            kind=(root / "kind").text(),
+            group=group,
+            namespace=root.at("metadata.namespace").text(workload.namespace),
+            name=(root.at("metadata.name") or root.at("metadata.generateName")).text(),
+            is_generated=not root.at("metadata.name"),
+            context=workload.context,
+        )
+        if inner.kind == "Pod":
+            yield PodTemplate("pod", [inner.name], inner)
+        elif isinstance(kind := KINDS.get((inner.kind, group)), WorkloadKind):
+            for pods in kind.pods(inner):
+                named = pods.is_named and not inner.is_generated
+                yield replace(pods, job=pods.job or inner.name, is_named=named, maker=inner)
 
 
 # ------------------------------------------------------------------ the records
 
 _GANG_VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
+_DEVICES = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_DEVICE_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
+_TRAINER_GROUP = "trainer.kubeflow.org"
 _KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
 }
+_ROLES = {  # of kinds of Kubeflow's training operator, by the field that holds them
+    "PyTorchJob": "pytorch",
+    "MPIJob": "mpi",
+    "TFJob": "tf",
+    "JAXJob": "jax",
+    "XGBoostJob": "xgb",
+    "PaddleJob": "paddle",
+    "MXJob": "mx",
+}
+_RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",)}
 _KINDS = (
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
@@ -165,9 +319,27 @@ _KINDS = (
     ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
+    ObjectKind(POD_GROUP, "scheduling.volcano.sh", ("v1beta1",)),
+    ObjectKind(POD_GROUP, "scheduling.run.ai", ("v2alpha2",)),  # of KAI
     ObjectKind(CLAIM, DEFAULT_GROUP, (VERSION,), is_of_jobs=True),
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
+    *(
+        ObjectKind(kind, DEVICE_GROUP, _DEVICE_VERSIONS, namespaced="Claim" in kind)
+        for kind in _DEVICES
+    ),
+    *(
+        ObjectKind(kind, _TRAINER_GROUP, ("v1alpha1",), namespaced=kind == "TrainingRuntime")
+        for kind in _RUNTIMES
+    ),
+    ObjectKind(NETWORK_TOPOLOGY, "networktopology.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that their workload makes, so that these come last.
+    WorkloadKind(
+        "AppWrapper",
+        "workload.codeflare.dev",
+        ("v1beta2",),
+        pods=_of_wrapper,
+        phases=("status.phase",),
+    ),
     WorkloadKind(
         "JobSet",
         "jobset.x-k8s.io",
@@ -177,19 +349,43 @@ _KINDS = (
         rank_labels=("jobset.sigs.k8s.io/job-global-index",),
     ),
     WorkloadKind(
-        "TrainJob",
-        "trainer.kubeflow.org",
-        ("v1alpha1",),
-        pods=_of_train_job,
-        patch=_patch_train_job,
+        "TrainJob", _TRAINER_GROUP, ("v1alpha1",), pods=_of_train_job, patch=_patch_train_job
     ),
-    WorkloadKind("PyTorchJob", _KUBEFLOW, pods=_of_pytorch_job, **_TRAINING_OPERATOR),
-    WorkloadKind("MPIJob", _KUBEFLOW, ("v1", "v2beta1"), pods=_of_mpi_job, **_TRAINING_OPERATOR),
+    *(
+        WorkloadKind(
+            kind,
+            _KUBEFLOW,
+            ("v1", "v2beta1") if kind == "MPIJob" else ("v1",),
+            pods=partial(_of_roles, f"spec.{field}ReplicaSpecs"),
+            **_TRAINING_OPERATOR,
+        )
+        for kind, field in _ROLES.items()
+    ),
+    *(
+        WorkloadKind(kind, "sagemaker.amazonaws.com", pods=partial(_of_list, "spec.replicaSpecs"))
+        for kind in ("HyperPodPyTorchJob", "HyperPodPytorchJob")  # documents spell it in both ways
+    ),
+    WorkloadKind(
+        "RayJob",
+        "ray.io",
+        ("v1", "v1alpha1"),
+        pods=partial(_of_ray, "spec.rayClusterSpec"),
+        phases=("status.jobDeploymentStatus",),
+        **_RAY,
+    ),
+    WorkloadKind("RayCluster", "ray.io", ("v1", "v1alpha1"), pods=partial(_of_ray, "spec"), **_RAY),
+    WorkloadKind(
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io",
+        pods=_of_groups,
+        job_labels=("leaderworkerset.sigs.k8s.io/name leaderworkerset.sigs.k8s.io/group-index",),
+        rank_labels=("leaderworkerset.sigs.k8s.io/worker-index",),
+    ),
     WorkloadKind(
         "Job",
         "batch.volcano.sh",
         ("v1alpha1",),
-        pods=_of_volcano_job,
+        pods=partial(_of_list, "spec.tasks"),
         phases=("status.state.phase",),
         job_labels=("volcano.sh/job-name",),
     ),
@@ -197,9 +393,23 @@ _KINDS = (
         "Job",
         "batch",
         pods=lambda job: [_pods_of_job("pods", job.name, job / "spec", "NonIndexed")],
-        job_labels=("scheduling.x-k8s.io/pod-group", "batch.kubernetes.io/job-name", "job-name"),
+        job_labels=(
+            "scheduling.x-k8s.io/pod-group",
+            "kueue.x-k8s.io/pod-group-name",
+            "batch.kubernetes.io/job-name",
+            "job-name",
+        ),
         rank_labels=("batch.kubernetes.io/job-completion-index",),
     ),
+    WorkloadKind(
+        "StatefulSet",
+        "apps",
+        is_of_jobs=False,
+        pods=_of_stateful_set,
+        rank_labels=("apps.kubernetes.io/pod-index",),
+    ),
+    WorkloadKind("Deployment", "apps", is_of_jobs=False, pods=_of_replicas),
+    WorkloadKind("ReplicaSet", "apps", is_of_jobs=False, pods=_of_replicas),
 )
 
 KINDS: dict[tuple[str, str], ObjectKind] = {(kind.kind, kind.group): kind for kind in _KINDS}
@@ -216,3 +426,13 @@ def kind_of(workload: KubernetesObject) -> WorkloadKind:
     kind = KINDS[workload.kind, workload.group]
     assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
     return kind
+
+
+def pods_of(workload: KubernetesObject) -> Iterator[PodTemplate]:
+    """Yield the pod templates of a workload; refuse more pods than a job may have."""
+    count = 0
+    for pods in kind_of(workload).pods(workload):
+        count += len(pods.names)
+        if count > MAX_TASKS:
+            raise InputError(f"{workload.where}: has more than {MAX_TASKS} pods; remove it")
+        yield pods

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.claims.names import CAPACITY, DEFAULT_GROUP
 from metronome_opt.kubernetes.claims.quantities import parse_positive
 from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.resources import has_of
+from metronome_opt.kubernetes.reading.resources import count_claimable, count_offered, has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
 from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
 from metronome_opt.scenario.nodes import Resources
@@ -66,15 +66,20 @@ def links_of(interfaces: Sequence[Uplink]) -> dict[str, list[Uplink]]:
     return {"Node": [*interfaces], "Shared": [], "Uplink": [], "Downlink": []}
 
 
-def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
+def read_machines(
+    objects: Objects, options: ImportOptions, notes: list[str], accelerators: Iterable[str] = ()
+) -> dict[str, Machine]:
     """Return the nodes that have GPUs and whose interfaces are known, by name.
 
-    Without any Node the capacities are the machines. Dropped nodes are appended to `notes`.
+    GPUs are the `accelerators` that jobs ask for, or the only ones of the nodes. Without any Node
+    the capacities are the machines. Dropped nodes are appended to `notes`.
     """
     capacities = {capacity.name: capacity for capacity in objects.of(CAPACITY)}
     links = _read_links(capacities.values())
-    has = {node.name: has_of(node) for node in objects.of("Node")}
-    if options.gpus is not None and not any(amounts.gpus for amounts in has.values()):
+    has = _read_resources(objects, sorted(accelerators), notes)
+    if options.gpus is not None and any(amounts.gpus for amounts in has.values()):
+        notes.append("--gpus has no effect: nodes state their own")
+    elif options.gpus is not None:
         stated = {"gpus": options.gpus}
         has = {name: amounts.model_copy(update=stated) for name, amounts in has.items()}
     nodes = {node.name: node for node in objects.of("Node") if has[node.name].gpus} or capacities
@@ -88,11 +93,38 @@ def read_machines(objects: Objects, options: ImportOptions, notes: list[str]) ->
             zone, region = (labels.get(key) or None for key in (ZONE_KEY, REGION_KEY))
             above = switches.get(name, ())
             machines[name] = Machine(source, has.get(name), links[name], zone, region, above)
+    if options.nic_mbps is not None and nodes and nodes.keys() <= capacities.keys():
+        notes.append("--nic-gbps has no effect: each node has an STBandwidthCapacity")
     without = sorted(set(nodes) - set(machines))
     if without:
         dropped = f"{pluralise(len(without), 'node')} ({first_few(without)}) dropped"
         notes.append(f"{dropped}, without an STBandwidthCapacity; --nic-gbps gives an interface")
     return machines
+
+
+def _read_resources(
+    objects: Objects, accelerators: Sequence[str], notes: list[str]
+) -> dict[str, Resources]:
+    """Return the resources of each node; refuse several kinds of GPUs, which are not told apart."""
+    claimable = count_claimable(objects.of("ResourceSlice"))
+    nodes = {
+        node.name: (node, count_offered(node, claimable.get(node.name)))
+        for node in objects.of("Node")
+    }
+    kinds = accelerators or sorted({kind for _, devices in nodes.values() for kind in devices})
+    if len(kinds) > 1:
+        those = "jobs ask for" if accelerators else "nodes have"
+        remedy = f"--gpu-resource {kinds[0]} reads only these"
+        raise InputError(f"{those} accelerators of several kinds, {' and '.join(kinds)}; {remedy}")
+    others = {kind: name for name, (_, devices) in nodes.items() for kind in devices}
+    notes += [
+        f"{kind} of node {others[kind]} and others dropped: no job asks for it"
+        for kind in sorted(others.keys() - set(kinds))
+    ]
+    return {
+        name: has_of(node, {kind: count for kind, count in devices.items() if kind in kinds})
+        for name, (node, devices) in nodes.items()
+    }
 
 
 def _read_links(capacities: Iterable[KubernetesObject]) -> dict[str, dict[str, list[Uplink]]]:
@@ -149,17 +181,15 @@ def cluster_document(
     has: Mapping[str, Resources],
     options: ImportOptions,
     notes: list[str],
+    *,
+    has_core: bool = True,
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.links["Shared"] for name, machine in machines.items()}
-    rack_of, racks, uplinks, unlimited = make_tree(_ways(machines), options.tier_mbps, stated)
-    if unlimited and any(machine.switches for machine in machines.values()):
-        tiers = " and ".join(map(str, sorted(unlimited)))
-        notes.append(f"uplinks of tier {tiers} limit nothing; --tier-gbps states their capacity")
-    below_none = [name for name in machines if name not in rack_of]
-    if racks and below_none:
-        few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
-        notes.append(f"{few} below no switch: only their interfaces limit their traffic")
+    ways = _ways(machines)
+    rack_of, racks, uplinks, is_stated = make_tree(ways, options.tier_mbps, stated)
+    named = {name: way for name, way in ways.items() if machines[name].switches}
+    notes += _notes_on_tree(ways, named, is_stated, len(options.tier_mbps), has_core=has_core)
     links = dict(link for machine in machines.values() for link in machine.links["Node"])
     for uplink in uplinks:
         if uplink in links:
@@ -190,8 +220,36 @@ def cluster_document(
         "racks": list(racks.values()),
         "gpu": _read_gpu(machines, options.link_mbps),
         "background": background,
+        **({} if has_core else {"has_core": False}),
     }
-    return {name: value for name, value in document.items() if value}
+    return {name: value for name, value in document.items() if value or value is False}
+
+
+def _notes_on_tree(
+    ways: Mapping[str, Way],
+    named: Mapping[str, Way],
+    is_stated: Mapping[int, bool],
+    tiers: int,
+    *,
+    has_core: bool,
+) -> Iterator[str]:
+    """Yield what is assumed of switches: `named` are ways of switches that are no zones."""
+    unlimited = [tier for tier in sorted(is_stated) if named and not is_stated[tier]]
+    idle = [tier for tier in range(tiers) if tier not in is_stated]
+    below_none = [name for name, way in ways.items() if not way]
+    tops = sorted({way[-1] for way in named.values()})
+    if unlimited:
+        numbers = " and ".join(map(str, unlimited))
+        yield f"uplinks of tier {numbers} limit nothing; --tier-gbps states their capacity"
+    if idle:
+        numbers = " and ".join(map(str, idle))
+        yield f"--tier-gbps has no effect for tier {numbers}: no uplink without a capacity"
+    if has_core and len(tops) > 1:
+        few = f"{len(tops)} switches at the top ({first_few(tops)})"
+        yield f"{few} are taken to be connected, by links that limit nothing"
+    if len(below_none) < len(ways) and below_none:
+        few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
+        yield f"{few} below no switch: only their interfaces limit their traffic"
 
 
 def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:

@@ -8,20 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
-from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import KINDS, workload_kinds
+from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, ReadingContext
+from metronome_opt.kubernetes.reading.kinds import KINDS, TRAFFIC, WorkloadKind, workload_kinds
 from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.resources import gpu_names
 
 _MAX_KIND = 63  # characters
+_IGNORE = f"{DEFAULT_GROUP}/ignore"
+_REMEDY = f'annotate what it makes, or add {_IGNORE}: "true"'
 
 
 class Objects:
-    """All objects that were read."""
+    """All objects that were read, of which some resources count as GPUs; by default known ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, gpu_resources: Iterable[str] = ()) -> None:
         self.ignored: Counter[str] = Counter()  # by kind: numbers of objects that are not read
-        self._objects: dict[tuple[str, ...], KubernetesObject] = {}
+        self._context = ReadingContext(gpu_resources=gpu_names(gpu_resources))
+        self._objects = self._context.objects
+        self._names: set[tuple[str, ...]] = set()  # kinds, namespaces and names of all objects
+        self._generated: Counter[tuple[str, ...]] = Counter()  # by kind, namespace and begin
+        self._unread: list[KubernetesObject] = []  # that state traffic, of kinds that are not read
 
     def of(self, kind: str, group: str | None = None) -> list[KubernetesObject]:
         """Return the objects of a kind by namespace and name; of one group if it is given."""
@@ -39,48 +46,120 @@ class Objects:
         for kind in workload_kinds():
             yield from self.of(kind.kind, kind.group)
 
+    def has_owner_of(self, item: KubernetesObject) -> bool:
+        """Return whether the object that controls another one was read."""
+        kind, name = item.owner or ("", "")
+        return (kind, item.namespace, name) in self._names
+
     @property
     def are_of_jobs(self) -> bool:
         """Whether there are workloads, gangs or claims."""
-        stated = any(KINDS[kind, group].is_of_jobs for kind, group, *_ in self._objects)
-        return stated or any(pod.gang for pod in self.pods())
+        if any(KINDS[kind, group].is_of_jobs for kind, group, *_ in self._objects):
+            return True
+        stated = any(states_traffic(workload.value) for workload in self.workloads())
+        return stated or any(pod.gang or pod.states_traffic for pod in self.pods())
 
     def add(self, documents: Iterable[tuple[str, Any]]) -> None:
         """Add the objects of documents and lists, with their locations; equal ones are one.
 
-        Objects without a name, of an unknown version, or that contradict another one of their name
-        are refused together.
+        Objects without a name, of an unknown version, that contradict another one of their name, or
+        that state traffic and are not read are refused together.
         """
         faults = Faults()
         for where, document in documents:
             for inner, item in _unpack(where, document):
                 with faults.collect():
                     self._add(inner, item)
+        with faults.collect():
+            lines = [
+                f"{item.where}: states traffic, but no {item.kind} "
+                f"{item.at('apiVersion').value} is read; {_REMEDY}"
+                for item in self._find_unread()
+            ]
+            if lines:
+                raise InputError(lines[0], lines[1:])
         faults.refuse()
 
     def _add(self, where: str, document: Any) -> None:
         root = Field(document, where)
-        if not (root / "kind") or not (root / "apiVersion"):
+        is_annotated = states_traffic(document)
+        if not is_annotated and (not (root / "kind") or not (root / "apiVersion")):
+            if root.value and "topology" in root.value:
+                remedy = "give topology.conf, or what scontrol show topology prints"
+                file = where.partition(": document")[0]
+                raise InputError(f"{file}: Slurm's topology.yaml is not read; {remedy}")
             self.ignored["no Kubernetes object"] += 1
             return
         kind = (root / "kind").text(longest=_MAX_KIND)
         group, slash, version = (root / "apiVersion").text().rpartition("/")
         known = KINDS.get((kind, group))
-        if known is None:
+        is_needed = is_annotated or (known and not isinstance(known, WorkloadKind))
+        if known is None or (not is_needed and version not in known.versions):
             self.ignored[f"{kind} ({group})" if slash else kind] += 1
-            return
-        name = root.at("metadata.name").text()
-        scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if known.namespaced else ""
+            if not is_annotated:
+                return
+        name = root.at("metadata.name")
+        given = (name if name else root.at("metadata.generateName") or name).text()
+        is_namespaced = known is None or known.namespaced
+        scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if is_namespaced else ""
+        full = given
+        if not name:  # it is made anew each time
+            self._generated[kind, scope, given] += 1
+            number = self._generated[kind, scope, given]
+            full = given if number == 1 else f"{given}{number}"
         make = Pod if kind == "Pod" else KubernetesObject
-        item = make(document, where, kind=kind, group=group, namespace=scope, name=name)
-        item = replace(item, where=f"{where}: {item.title}")
+        item = make(document, where, kind=kind, group=group, namespace=scope, name=full)
+        place = f"{where}: {item.title}"
+        item = replace(item, where=place, is_generated=not name, context=self._context)
+        if known is None:
+            self._unread.append(item)
+            return
         if version not in known.versions:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
-        other = self._objects.setdefault((kind, group, scope, name), item)
+        other = self._objects.setdefault((kind, group, scope, full), item)
+        self._names.add((kind, scope, full))
         written = ("metadata", "status")  # by the cluster
         names = {*item.value, *other.value}.difference(written)
         if any(item.value.get(name) != other.value.get(name) for name in names):
             raise InputError(f"{item.where}: differs from {other.where}; keep one of them")
+
+    def _find_unread(self) -> list[KubernetesObject]:
+        """Return the unread objects that state traffic, but for owners and parts of read ones."""
+        left = self._unread
+        if not left:
+            return []
+        stated = [item for item in self._objects.values() if states_traffic(item.value)]
+        read = set(self._names)
+        owners = {owner for item in stated for owner in item.owners}
+        while through := [
+            item
+            for item in left
+            if (item.kind, item.namespace, item.name) in owners or not read.isdisjoint(item.owners)
+        ]:
+            left = [item for item in left if item not in through]
+            read |= {(item.kind, item.namespace, item.name) for item in through}
+            owners |= {owner for item in through for owner in item.owners}
+        return left
+
+
+def states_traffic(document: Any) -> bool:
+    """Return whether annotations in an object state traffic, unless it is to be ignored."""
+    return not _is_ignored(document) and _has_traffic(document)
+
+
+def _is_ignored(document: Any) -> bool:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    stated = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(stated, dict) and str(stated.get(_IGNORE)).lower() == "true"
+
+
+def _has_traffic(value: Any) -> bool:
+    if isinstance(value, dict):
+        stated = value.get("annotations")
+        return (isinstance(stated, dict) and not TRAFFIC.isdisjoint(stated)) or any(
+            map(_has_traffic, value.values())
+        )
+    return isinstance(value, list) and any(map(_has_traffic, value))
 
 
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:

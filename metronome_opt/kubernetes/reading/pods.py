@@ -9,14 +9,18 @@ from typing import Any, Self
 
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
 from metronome_opt.kubernetes.reading.fields import KubernetesObject
-from metronome_opt.kubernetes.reading.kinds import workload_kinds
+from metronome_opt.kubernetes.reading.kinds import TRAFFIC, workload_kinds
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
+
+HOSTNAME = "kubernetes.io/hostname"
+"""The label by which the controller's pods select their node."""
 
 SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 """The scheduling gate that holds a pod until it has its node."""
 
 _OVER = ("Succeeded", "Failed")
+_REPLICA_SET = "pod-template-hash"  # a label with the end of the name of a Deployment's ReplicaSet
 _LAST = 10**9
 
 
@@ -71,6 +75,11 @@ class Pod(KubernetesObject):
         """The PodGroup that it is in; None if it is in none."""
         return self.at("spec.schedulingGroup.podGroupName").text("") or None
 
+    @property
+    def states_traffic(self) -> bool:
+        """Return True if it states the traffic of its job."""
+        return not TRAFFIC.isdisjoint(self.annotations)
+
     @cached_property
     def needs(self) -> Resources:
         """Resources that it needs on its node."""
@@ -100,12 +109,14 @@ class Pod(KubernetesObject):
     @cached_property
     def job(self) -> str:
         """The job that it is a task of, by annotation, PodGroup, label or owner."""
-        labels = (label for kind in workload_kinds() for label in kind.job_labels)
+        labels = (label.split() for kind in workload_kinds() for label in kind.job_labels)
+        known = ([self.labels.get(label) or "" for label in each] for each in labels)
+        owner = self.owner[1] if self.owner else ""
         stated = [
             self.annotations.get(f"{DEFAULT_GROUP}/job"),
             self.gang,
-            *map(self.labels.get, labels),
-            self.owner and self.owner[1],
+            *("-".join(values) for values in known if all(values)),
+            owner.removesuffix(f"-{self.labels.get(_REPLICA_SET)}"),
         ]
         return f"{self.namespace}/{next(filter(None, stated), self.name)}"
 

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from metronome_opt.errors import InputError, first_few, pluralise, quote, sanitize
-from metronome_opt.files.records import dump_document
+from metronome_opt.files.records import dump_document, explain
 from metronome_opt.kubernetes.claims.files import dump_objects
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject
+from metronome_opt.kubernetes.reading.costs import read_costs
+from metronome_opt.kubernetes.reading.fabrics import Fabric
+from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, KINDS, POD_GROUP, WorkloadKind
+from metronome_opt.kubernetes.reading.limits import (
+    NO_NODE,
+    Asked,
+    LimitReader,
+    group_names,
+    groups_of,
+)
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
     Machine,
@@ -25,14 +36,17 @@ from metronome_opt.kubernetes.reading.machines import (
 )
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.reading.tree import Way
+from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.scenario.build import build_scenario
+from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.placed_instance import PlacedInstance
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario
 from metronome_opt.scenario.spreading import place_tasks, spread
 
+_NO_ROOM = "waiting without free GPUs"
 _MAX_NOTE = 500  # characters
 _FABRIC_GPUS = 8  # of a node of a fabric, unless the number is stated
 
@@ -82,12 +96,13 @@ def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
     notes: list[str] = []
     machines = _machines(objects, options, notes)
     resources, _ = _resources(machines, [], objects.pods())
-    return _cluster(machines, resources, options, notes)
+    tree = cluster_document(machines, resources, options, notes)
+    return _cluster(_with_costs(tree, objects, machines, notes), options, notes)
 
 
-def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedCluster:
+def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
     """Make a cluster file of equal nodes, by the switches above each of them."""
-    if not ways:
+    if not fabric.ways:
         raise InputError("no nodes: the fabric names none; is it cut off?")
     if options.nic_mbps is None:
         raise InputError("--nic-gbps: missing; a fabric does not state the interface of its nodes")
@@ -95,12 +110,13 @@ def make_fabric(ways: Mapping[str, Way], options: ImportOptions) -> ImportedClus
     if options.gpus is None:
         notes.append(f"{_FABRIC_GPUS} GPUs in each node are assumed; --gpus states them")
     machines = {}
-    for name, way in ways.items():
+    for name, way in fabric.ways.items():
         source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
         links = links_of([(name, options.nic_mbps)])
         machines[name] = Machine(source, None, links, switches=way)
-    resources = dict.fromkeys(ways, room_of(options.gpus or _FABRIC_GPUS))
-    return _cluster(machines, resources, options, notes)
+    resources = dict.fromkeys(machines, room_of(options.gpus or _FABRIC_GPUS))
+    tree = cluster_document(machines, resources, options, notes, has_core=fabric.has_core)
+    return _cluster(tree, options, notes)
 
 
 def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
@@ -108,15 +124,32 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     notes: list[str] = []
     faults, pods = Faults(), objects.pods()
     jobs = read_jobs(objects, pods, options.slot_ms, faults)
-    machines = _machines(objects, options, notes)
+    kinds = {kind for job in jobs for kind in job.accelerators}
+    machines = _machines(objects, options, notes, kinds)
     resources, free_gpus = _resources(machines, jobs, pods)
-    jobs = _drop_unplaceable(jobs, free_gpus, faults)
     cluster = cluster_document(machines, resources, options, notes)
+    cluster = _with_costs(cluster, objects, machines, notes)
+    try:
+        checked = Cluster.model_validate(cluster)
+    except ValidationError as error:
+        raise InputError(f"cluster.{explain(error, Cluster)}") from None
+    nodes = {name: machine.source for name, machine in machines.items()}
+    reader = LimitReader(
+        checked,
+        nodes,
+        pods,
+        hyper_nodes_above(objects, nodes, []),
+        {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
+    )
+    jobs = _add_limits(jobs, reader, objects, faults, notes)
+    jobs = _drop_unplaceable(jobs, checked, free_gpus, faults)
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
     if not jobs:
-        remedy = f"annotate workloads with {DEFAULT_GROUP}/traffic or /model"
-        raise InputError(f"no jobs: none is there to schedule; {remedy}{_aside(notes)}")
+        told = f"is there to schedule; annotate workloads with {DEFAULT_GROUP}/traffic or /model"
+        if any(reason.startswith((_NO_ROOM, NO_NODE)) for reason in faults.dropped):
+            told = "can start; free or add nodes, or ask for less"
+        raise InputError(f"no jobs: none {told}{_aside(notes)}")
     for job in jobs:
         if "model" in job.entry and "gpu" not in cluster:
             remedy = f"annotate a Node with {DEFAULT_GROUP}/sustained-tflops"
@@ -136,8 +169,10 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     return Imported(document, _short(notes), problem)
 
 
-def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dict[str, Machine]:
-    machines = read_machines(objects, options, notes)
+def _machines(
+    objects: Objects, options: ImportOptions, notes: list[str], accelerators: Iterable[str] = ()
+) -> dict[str, Machine]:
+    machines = read_machines(objects, options, notes, accelerators)
     if objects.ignored:
         ignored = (f"{count} {kind}" for kind, count in sorted(objects.ignored.items()))
         notes.append(f"ignored, of kinds that are not read: {', '.join(ignored)}")
@@ -147,13 +182,14 @@ def _machines(objects: Objects, options: ImportOptions, notes: list[str]) -> dic
     return machines
 
 
-def _cluster(
-    machines: Mapping[str, Machine],
-    resources: Mapping[str, Resources],
-    options: ImportOptions,
-    notes: list[str],
-) -> ImportedCluster:
-    tree = cluster_document(machines, resources, options, notes)
+def _with_costs(
+    cluster: dict[str, Any], objects: Objects, machines: Mapping[str, Machine], notes: list[str]
+) -> dict[str, Any]:
+    costs = read_costs(objects, machines, cluster, notes)
+    return {**cluster, "zone_costs": costs} if costs else cluster
+
+
+def _cluster(tree: dict[str, Any], options: ImportOptions, notes: Sequence[str]) -> ImportedCluster:
     del tree["topology"]
     document = {"format": CLUSTER_FORMAT, "name": options.name, "slot_ms": options.slot_ms, **tree}
     ClusterSpec.from_dict(document)
@@ -201,19 +237,72 @@ def _resources(
     return resources, free_gpus
 
 
+def _add_limits(
+    jobs: Sequence[ImportedJob],
+    reader: LimitReader,
+    objects: Objects,
+    faults: Faults,
+    notes: list[str],
+) -> list[ImportedJob]:
+    """Return jobs with limits on their nodes; running ones keep theirs, whatever is asked."""
+    limited, groups = [], objects.of(POD_GROUP)
+    for job in jobs:
+        source, runs = job.source, job.entry.get("nodes")
+        names = [job.group, *group_names(job.annotations)]
+        known = KINDS.get((source.kind, source.group))
+        labels = known.job_labels if isinstance(known, WorkloadKind) else ()
+        asked = Asked(
+            source,
+            job.templates,
+            job.annotations,
+            job.entry["workers"],
+            job.task_resources,
+            groups_of(groups, source, filter(None, names)),
+            dict.fromkeys(labels, source.name),
+        )
+        with faults.collect(source.title):
+            try:
+                limits, preferred = reader.read(asked)
+                exceeded = NO_LIMITS._replace(**limits).violation(reader.cluster, runs or ())
+                if exceeded is not None:
+                    raise InputError(exceeded)
+            except (InputError, UnsuitableError) as error:
+                if not runs:
+                    raise
+                limits, preferred = {}, []
+                notes.append(f"{source.title} keeps its nodes: {error}")
+            if preferred:
+                few = first_few([*dict.fromkeys(preferred)])
+                notes.append(f"{source.title}: preferred, and places are chosen by loss: {few}")
+            job.entry |= limits
+            limited.append(job)
+    faults.refuse()
+    return limited
+
+
 def _drop_unplaceable(
-    jobs: Sequence[ImportedJob], free_gpus: Mapping[str, int], faults: Faults
+    jobs: Sequence[ImportedJob], cluster: Cluster, free_gpus: Mapping[str, int], faults: Faults
 ) -> list[ImportedJob]:
     """Return the jobs that run, and the waiting ones for which GPUs are free."""
     waiting = [job for job in jobs if "nodes" not in job.entry]
-    requests = [(job.entry["workers"], job.task_resources.gpus) for job in waiting]
-    places = iter(place_tasks(dict(free_gpus), requests))
+    limits = [
+        NO_LIMITS._replace(**{k: job.entry[k] for k in PlacementLimits._fields if k in job.entry})
+        for job in waiting
+    ]
+    requests = [
+        (job.entry["workers"], job.task_resources.gpus, its)
+        for job, its in zip(waiting, limits, strict=True)
+    ]
+    places = iter(zip(limits, place_tasks(cluster, free_gpus, requests), strict=True))
     placeable = []
     for job in jobs:
-        if "nodes" in job.entry or next(places) is not None:
+        its, nodes = (NO_LIMITS, job.entry["nodes"]) if "nodes" in job.entry else next(places)
+        if nodes is not None:
             placeable.append(job)
         else:
-            faults.dropped["waiting without free GPUs"].append(job.source.title)
+            told = its.describe(cluster)
+            where = f" where it may run ({told})" if told else ""
+            faults.dropped[f"{_NO_ROOM}{where}"].append(job.source.title)
     return placeable
 
 

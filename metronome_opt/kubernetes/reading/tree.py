@@ -57,8 +57,10 @@ class Wiring:
 
 def make_tree(
     ways: Mapping[str, Way], tiers: Sequence[int], stated: Mapping[str, Sequence[Uplink]]
-) -> tuple[dict[str, str], dict[str, dict[str, Any]], dict[str, int], set[int]]:
-    """Return racks of nodes, documents of racks, Mbit/s of uplinks, and tiers without a capacity.
+) -> tuple[dict[str, str], dict[str, dict[str, Any]], dict[str, int], Mapping[int, bool]]:
+    """Return racks of nodes, documents of racks, Mbit/s of uplinks, and tiers of stated uplinks.
+
+    The last says of each tier with uplinks that no node states whether `tiers` does.
 
     Switches are told apart by their whole way up: a number may come back below another switch. A
     rack has the name of its switch, after as many switches above it as make the name unique. A
@@ -73,15 +75,14 @@ def make_tree(
     has_several_tops = len({way[-1:] for way in ways.values()}) > 1
     racks: dict[str, dict[str, Any]] = {}
     uplinks: dict[str, int] = {}
-    unlimited: set[int] = set()
+    is_stated: dict[int, bool] = {}
     for path, tier in sorted(heights.items(), key=itemgetter(1)):
         racks[names[path]] = rack = {"name": names[path]}
         uplink = own.get(path)
         if uplink is None and (has_several_tops or len(path) > 1):
-            if tier < len(tiers):
+            is_stated[tier] = tier < len(tiers)
+            if is_stated[tier]:
                 uplink = f"{names[path]}-uplink", tiers[tier]
-            else:
-                unlimited.add(tier)
         if uplink is not None:
             if uplink[0] in uplinks:
                 raise InputError(DOUBLE.format(quote(uplink[0])))
@@ -89,7 +90,7 @@ def make_tree(
         if len(path) > 1:
             rack["within"] = names[path[1:]]
     rack_of = {node: names[way] for node, way in ways.items() if way}
-    return rack_of, racks, uplinks, unlimited
+    return rack_of, racks, uplinks, is_stated
 
 
 def _own_uplinks(

@@ -281,8 +281,7 @@ def _request_in(empty: EmptyCluster, gang: Gang, slot_ms: int, hyperperiod: int)
         best_ms=min([traffic(place).isolated_ms for place in places] or [own]),
         algorithm=gang.allreduce,
         weight=gang.weight,
-        most_racks=gang.most_racks,
-        max_network_cost=gang.max_network_cost,
+        limits=gang.limits,
         is_short=is_short,
     )
 

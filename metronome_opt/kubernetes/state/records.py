@@ -33,11 +33,11 @@ from metronome_opt.scenario.cluster import ANY_COST, MAX_TASKS, NetworkCost
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import Algorithm, TrainingStep, Transfer, Transport
 from metronome_opt.scenario.iteration import Iteration, divisor_from, period_of
-from metronome_opt.scenario.job_spec import JobSpec
+from metronome_opt.scenario.job_spec import AllowedNodes, JobSpec, Within
 from metronome_opt.scenario.job_traffic import JobTraffic, Sources
 from metronome_opt.scenario.nodes import ONE_GPU, Resources
+from metronome_opt.scenario.placement_limits import PlacementLimits
 from metronome_opt.scenario.scenario_file import Folder, in_folder
-from metronome_opt.scenario.traffic import Traffic
 
 JOB_FORMAT = "metronome-job/1"
 STATE_FORMAT = "metronome-state/1"
@@ -64,9 +64,7 @@ class Gang(Record):
         Slot at which the job would start unshifted.
     max_stretch
         Largest number of idle slots added to the period, so that it divides the hyperperiod.
-    most_racks
-        Largest number of racks; None for no limit.
-    max_network_cost
+    most_racks, within, allowed_nodes, max_network_cost
         As in `JobSpec`.
     iterations
         Number of iterations; None if the end of the job is not known.
@@ -86,6 +84,8 @@ class Gang(Record):
     ready: NonNegative = 0
     max_stretch: NonNegative = 0
     most_racks: Positive | None = None
+    within: Within = None
+    allowed_nodes: AllowedNodes = None
     max_network_cost: NetworkCost = ANY_COST
     iterations: Positive | None = None
     jitter: Jitter = None
@@ -121,6 +121,11 @@ class Gang(Record):
             current_offset=current_offset,
             jitter=self.jitter,
         )
+
+    @property
+    def limits(self) -> PlacementLimits:
+        """Limits on its nodes."""
+        return PlacementLimits.of(self)
 
     @property
     def busy(self) -> int:
@@ -304,14 +309,11 @@ class JobFile(JobSpec):
 
     Parameters
     ----------
-    most_racks
-        As in `Gang`.
     workloads, measured
         As of a `Scenario`.
     """
 
     format: Literal["metronome-job/1"] = "metronome-job/1"
-    most_racks: Positive | None = None
     workloads: Folder | None = None
     measured: Folder | None = None
 
@@ -350,27 +352,16 @@ def request(document: Mapping[str, Any], cluster: ClusterSpec, *, folder: Path) 
     """Return the gang that a document describes; its workloads are relative to `folder`."""
     job = _described(document, folder)
     if isinstance(job, Gang):
-        rates = [phase.rate for phase in job.phases]
-        gang, rate = job, max(rates)
-        where = f"phases[{rates.index(rate)}].rate"
+        gang = job
     else:
         source = Sources(job.workloads, job.measured, cluster.gpu).of(job)
-        gang = gang_of(JobTraffic(job, source, cluster), cluster, job.most_racks)
-        where, rate = "rate_mbps", job.rate or 0
-        if isinstance(job.stated, Traffic):
-            where, rate = "traffic", job.stated.fastest
-    together = [gang.tasks * needs for needs in gang.each.vector]
-    if rate > cluster.nic and all(
-        any(needs > has for has, needs in zip(node.has.vector, together, strict=True))
-        for node in cluster.nodes
-    ):
-        raise InputError(
-            f"{where}: {rate} Mbit/s is more than any interface carries; use at most {cluster.nic}"
-        )
+        gang = gang_of(JobTraffic(job, source, cluster), cluster)
+    if unknown := {*(gang.allowed_nodes or ())} - {*cluster.nodes_by_name, *cluster.uplinks}:
+        raise InputError(f"allowed_nodes: there is no node or rack {quote(min(unknown))}")
     return gang
 
 
-def gang_of(traffic: JobTraffic, cluster: ClusterSpec, most_racks: int | None = None) -> Gang:
+def gang_of(traffic: JobTraffic, cluster: ClusterSpec) -> Gang:
     """Return a described job in slots, which may be stretched to a divisor of the hyperperiod."""
     job = traffic.job
     # A job that is too large for the cluster waits for more nodes, as if each worker needed one.
@@ -396,8 +387,7 @@ def gang_of(traffic: JobTraffic, cluster: ClusterSpec, most_racks: int | None = 
         weight=job.priority,
         ready=job.ready_ms // cluster.slot_ms,
         max_stretch=max(stretch, job.max_stretch_ms // cluster.slot_ms),
-        most_racks=most_racks,
-        max_network_cost=job.max_network_cost,
+        **job.limits.stated(),
         iterations=job.iterations,
         jitter=traffic.jitter,
     )

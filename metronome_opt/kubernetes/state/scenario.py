@@ -19,12 +19,12 @@ from metronome_opt.kubernetes.state.store import read_cluster_state
 from metronome_opt.kubernetes.state.views import with_slots
 from metronome_opt.problem.schedule import Schedule
 from metronome_opt.scenario.build import with_hyperperiod
-from metronome_opt.scenario.cluster import ANY_COST
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, read_cluster
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario, locate, read_scenario
 from metronome_opt.scenario.verification import verify_placed
 
 _TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
+_TREE |= {"has_core"}
 
 
 def make_state(path: Path, now_s: float, *, with_jobs: bool = False) -> ClusterState:
@@ -165,14 +165,13 @@ def _described(held: Reservation, slot_ms: int) -> dict[str, Any]:
         "max_stretch_ms": max(gang.max_stretch, held.stretch) * slot_ms,
         "current_offset_ms": held.offset * slot_ms,
     }
-    cost = gang.max_network_cost
     usual = "tasks" if gang.step is None else gang.step.usual_algorithm
     optional = {
         "allreduce": None if gang.allreduce == usual else gang.allreduce,
         "iterations": gang.iterations,
         "jitter": gang.jitter,
         "paths": held.paths or None,
-        "max_network_cost": cost if cost < ANY_COST else None,
+        **gang.limits.stated(),
     }
     return document | {name: value for name, value in optional.items() if value is not None}
 

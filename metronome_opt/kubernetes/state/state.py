@@ -18,7 +18,6 @@ from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.flows import Placement, compute_placement
 from metronome_opt.scenario.free_resources import FreeResources
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.overhead import is_tolerated
 from metronome_opt.solvers.demand import slot_rates
 from metronome_opt.solvers.kernels.compiled_instance import Ints
 
@@ -251,19 +250,11 @@ class ClusterState(FreeResources):
 
     def _check_place(self, reservation: Reservation) -> None:
         """Refuse a place without room."""
-        gang, nodes, hosts = reservation.gang, reservation.nodes, self.cluster.nodes_by_name
+        gang, nodes = reservation.gang, reservation.nodes
         links = self.placement(reservation).links
         with error_context(reservation.job):
-            racks = len({hosts[node].rack for node in nodes})
-            if gang.most_racks is not None and racks > gang.most_racks:
-                raise InputError(
-                    f"nodes: they stand in {racks} racks, and it may span {gang.most_racks}"
-                )
-            if not is_tolerated(self.cluster, nodes, gang.max_network_cost):
-                raise InputError(
-                    "nodes: network costs between them are higher than its max_network_cost, "
-                    f"{gang.max_network_cost}"
-                )
+            if (fault := gang.limits.violation(self.cluster, nodes)) is not None:
+                raise InputError(f"nodes: {fault}")
             for node, count in sorted(Counter(nodes).items()):
                 index = self.index[node]
                 free = self.free[index]

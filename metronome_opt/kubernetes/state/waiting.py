@@ -12,7 +12,6 @@ from metronome_opt.allocation.request import UNKNOWN_MS
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.kubernetes.state.state import ClusterState, lacking
-from metronome_opt.scenario.cluster import ANY_COST
 
 NOTICED = 0.005
 """Smaller delays, as a share of an iteration, are not reported."""
@@ -87,11 +86,7 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     if total < gang.tasks:
         faults.append(f"needs {_more_nodes(state, gang, gang.tasks - total)}")
         return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
-    limits = []
-    if gang.most_racks is not None:
-        limits.append(f"most_racks is {gang.most_racks}")
-    if gang.max_network_cost < ANY_COST:
-        limits.append(f"max_network_cost is {gang.max_network_cost}")
+    limits = [text] if (text := gang.limits.describe(state.cluster)) else []
     if failed := [link for link, capacity in state.capacities.items() if not capacity]:
         limits.append(f"links that carry nothing: {first_few(failed)}")
     narrow = (

@@ -206,10 +206,11 @@ def _times_ms(
     plan: Plan,
     network: str | None,
     stated: Mapping[str, Fraction] | None = None,
-) -> list[float]:
-    """Return the iteration times of the jobs in ms, as stated or else simulated."""
+) -> list[float | None]:
+    """Return the iteration times of the jobs in ms, as stated or else simulated; None: unknown."""
     times = iteration_times(instance, plan, network) if stated is None else stated
-    return [round(float(times[job.name]), 1) for job in instance.jobs]
+    known = (times.get(job.name) for job in instance.jobs)
+    return [None if time is None else round(float(time), 1) for time in known]
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:

@@ -120,7 +120,7 @@ def test_without_time_nothing_is_known(solver: str) -> None:
             f"solver: 'magic' is not known; choose from {', '.join(FEASIBILITY_SOLVERS)}",
         ),
         ({"cushion_slots": -1}, "cushion_slots: must be a number of slots from 0 on, got -1"),
-        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 on, got -1"),
+        ({"time_limit": -1}, "time limit: must be a number of seconds from 0 to 1e9, got -1"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, object], told: str) -> None:

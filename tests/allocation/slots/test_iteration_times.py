@@ -54,9 +54,9 @@ def test_very_different_periods_shorten_simulation(monkeypatch: pytest.MonkeyPat
 
     def counted(simulator: PlanSimulator, _: Plan) -> object:
         played.append(simulator.events)
-        return np.ones(2)
+        return np.ones((1, 2))
 
-    monkeypatch.setattr(PlanSimulator, "slowdowns", counted)
+    monkeypatch.setattr(PlanSimulator, "replicate", counted)
     for longest in (40, 4000, 16000):
         jobs = job("a", longest, (0, 20, 60)), job("b", 4, (0, 2, 60))
         instance = network(*jobs, capacity=100)

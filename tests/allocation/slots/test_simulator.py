@@ -83,6 +83,7 @@ def test_events_are_bursts_begun_and_ended() -> None:
     assert PlanSimulator(ALTERNATING, ONE).events == 50 * 2 * 2 * 2
 
 
-def test_job_without_finished_iteration_takes_whole_simulation() -> None:
+def test_job_slower_than_its_simulation_is_simulated_to_its_end() -> None:
     stuck = network(job("a", 20, (0, 1, 10_000)), capacity=1)
-    assert exactly(PlanSimulator(stuck, ONE, jitter_factor=0.0), Plan({"a": 0})) == [50]
+    # 10,000 slots of sending and 19 of computing, over a period of 20
+    assert exactly(PlanSimulator(stuck, ONE, jitter_factor=0.0), Plan({"a": 0})) == [500.95]

@@ -21,6 +21,7 @@ from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, job, temp
 from tests.transcripts import ROOT
 
 EXAMPLE = ROOT / "docs" / "example-cluster"
+NO_GPUS = {"template": template(0)}
 MODEL = {f"{GROUP}/model": "vgg19", f"{GROUP}/batch": "64", "other": "kept"}
 
 
@@ -144,6 +145,7 @@ def test_the_command_writes_nothing_where_a_workload_is_refused(
     file.write_text(yaml.safe_dump_all([job("a"), job("b", annotations=ignored)]))
     assert main(arguments) == 0
     assert capsys.readouterr().err.splitlines() == [f"wrote {output}", "injected Job team/a"]
-    file.write_text(yaml.safe_dump({**job("a"), "spec": {"template": template(0)}}))
-    assert main(arguments) == 2
-    assert "holds no workload with GPUs" in capsys.readouterr().err
+    for stated, said in ({}, "holds no workload with GPUs"), (TRAFFIC, "read: without GPUs"):
+        file.write_text(yaml.safe_dump({**job("a", annotations=stated), "spec": NO_GPUS}))
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err

@@ -116,6 +116,33 @@ def test_gangs_are_placed_whole_and_others_get_a_reason(bed: Bed) -> None:
     assert set(bed.claims) == {"default/c"}
 
 
+def test_gangs_keep_to_the_selectors_and_affinities_of_their_pods(bed: Bed) -> None:
+    """Each of four nodes has room for two of these pods."""
+    hosts = "kubernetes.io/hostname"
+    expression = {"key": hosts, "operator": "In", "values": ["n2", "n3"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    specs: dict[str, Any] = {
+        "a": {"nodeSelector": {hosts: "n1"}},
+        "b": {"affinity": {"nodeAffinity": {rule: terms}}},
+        "c": {"nodeSelector": {"x/rack": "gone"}},
+    }
+    for job, pods in (("a", 2), ("b", 4), ("c", 2)):
+        bed.cluster.submit(job, pods)
+        for index in range(pods):
+            bed.cluster.pods_by_name[f"{job}-{index}"]["spec"] |= deepcopy(specs[job])
+    assert bed.reconcile() == 1
+    bed.check()
+    assert {job: {*claim.nodes} for job, claim in bed.claims.items()} == {
+        "default/a": {"n1"},
+        "default/b": {"n2", "n3"},
+    }
+    assert "allowed on no node, by its selectors" in bed.events("default/c")[-1]
+    bed.start(ClusterState(spec_of(4)))  # which reads pods that select their nodes
+    bed.reconcile()
+    assert bed.claims["default/b"].gang.allowed_nodes == ("n2", "n3")
+
+
 def test_search_without_result_is_repeated_only_after_a_change(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

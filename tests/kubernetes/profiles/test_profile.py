@@ -60,6 +60,8 @@ def assert_is(found: Profile, period_s: float, bursts: Bursts) -> None:
     """Assert that the true values are within one and a half of the errors that are stated."""
     assert found.reason is None
     assert found.rate_error is not None
+    assert found.burst_error_ms is not None
+    assert found.period_error_ms is not None
     traffic = Traffic.model_validate(found.traffic)
     close = 1.5 * found.burst_error_ms + 0.1
     period_ms = 1000 * period_s

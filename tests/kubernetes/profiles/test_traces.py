@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -43,6 +44,12 @@ def kernel(at_ms: float, length_ms: float, millions: float, **others: Any) -> Ev
     event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"}
     times = {"pid": 0, "tid": 20, "ts": 1e12 + 1000 * at_ms, "dur": 1000 * length_ms}
     return {**event, **times, "args": {**args, "dtype": "Float", "Group size": 4}, **others}
+
+
+def shaped(dims: list[Any]) -> Event:
+    """Return a call of a collective on tensors of these dimensions."""
+    event = {"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "tid": 9}
+    return {**event, "ts": 1e12, "dur": 9, "args": {"Input Dims": dims, "Input type": ["float"]}}
 
 
 def step(number: int) -> Event:
@@ -181,13 +188,8 @@ def test_a_collective_of_several_ranks_begins_with_the_last(
         [event for number in range(5) for event in (step(number), kernel(100 * number + at, n, 1))]
         for at, n in ((20, 10), (23, 7))
     ]
-    path = tmp_path / "ranks.tar.gz"
-    with tarfile.open(path, "w:gz") as files:
-        for index, events in enumerate(ranks):
-            raw = kineto(events).encode()
-            member = tarfile.TarInfo(f"job/rank{index}.json")
-            member.size = len(raw)
-            files.addfile(member, io.BytesIO(raw))
+    path = tmp_path / "ranks.tgz"
+    pack(path, {f"job/rank{index}.json": kineto(events) for index, events in enumerate(ranks)})
     assert main(["profile", str(path)]) == 0
     assert "skew of ranks 3.00 ms at most" in capsys.readouterr().out
     found = profile_traces(read_traces(path))
@@ -195,6 +197,215 @@ def test_a_collective_of_several_ranks_begins_with_the_last(
     # 6 MB are sent in 7 ms.
     phase = {"start_ms": 0.0, "length_ms": 7.0, "rate_mbps": 6857, **REDUCED, "bytes": 4_000_000}
     assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
+
+
+def test_kernels_of_another_library_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(kineto(written(name=lambda e: e["name"].replace("nccl", "oneccl_"))))
+    assert main(["profile", str(path)]) == 2
+    said = "none of 25 events that may be kernels is called '[nrs]ccl'; use --kernels PATTERN"
+    assert said in capsys.readouterr().err
+    assert main(["profile", str(path), "--kernels", "^oneccl_|hcom_"]) == 0
+    assert_found(profile_traces(read_traces(path, "^oneccl_|hcom_")), 5)
+    assert main(["profile", str(path), "--kernels", "oneccl_["]) == 2
+    assert "--kernels: 'oneccl_[': no regular expression (unter" in capsys.readouterr().err
+    path = tmp_path / "a.csv"
+    path.write_text("time,rate\n1,2\n")
+    assert main(["profile", str(path), "--kernels", "hcom_"]) == 2
+
+
+# ------------------------------------------------------------------ two clocks
+
+
+def ahead(cpu_ms: float, count: int = 6, *, own: str = "marks") -> list[Event]:
+    """Return collectives of 10 ms every 19 ms, and marks of a CPU that runs ahead."""
+    events: list[Event] = []
+    for number in range(count):
+        begin = 1e12 + 1000 * cpu_ms * number
+        events.append({**step(number), "ts": begin, "dur": 1000 * cpu_ms - 10})
+        args = {**kernel(0, 0, 2.5)["args"], "correlation": number}
+        events.append(kernel(19 * number + 2, 10, 2.5, args=args))
+        if own == "marks":
+            mark = {**step(number), "cat": "gpu_user_annotation", "tid": 7, "dur": 4000}
+            events += [{**mark, "ts": 1e12 + 19_000 * number + at} for at in (500, 9500)]
+        if own == "launches":
+            launch = {"ph": "X", "cat": "hip_runtime", "name": "hipLaunchKernel", "tid": 1}
+            events.append({**launch, "ts": begin + 9, "args": {"correlation": number}})
+    return events
+
+
+@pytest.mark.parametrize("own", ["marks", "launches", "neither"])
+@pytest.mark.parametrize("cpu_ms", [5, 16, 18.5, 19])
+def test_the_clock_of_the_gpu_counts(tmp_path: Path, own: str, cpu_ms: float) -> None:
+    found = profiled(tmp_path / "a.json", kineto(ahead(cpu_ms, 12, own=own)))
+    assert found.traffic is not None
+    (phase,) = found.traffic["phases"]
+    assert (found.traffic["period_ms"], phase["start_ms"], phase["length_ms"]) == (19, 0, 10)
+    said = f"clocks disagree: the CPU marks steps every {cpu_ms:.2f} ms, the GPU repeats every 19"
+    assert [note[: len(said)] for note in found.notes] == [said] * (cpu_ms < 19)
+
+
+def test_few_cycles_have_no_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight ranks of three steps, as on MI300: the CPU marks 16.4 ms, the GPU repeats 19 ms."""
+    path = tmp_path / "ranks.tar"
+    pack(path, {f"rank{rank}.json": kineto(ahead(16.4, 3, own="launches")) for rank in range(8)})
+    assert main(["profile", str(path)]) == 0
+    out, error = capsys.readouterr()
+    assert "period 19.00 ms, 2 cycles of 19.0 to 19.0 ms: too few cycles for errors\n" in out
+    assert "±" not in out
+    assert "the CPU marks steps every 16.40 ms" in error
+    found = profile_traces(read_traces(path))
+    assert (found.period_error_ms, found.burst_error_ms, found.rate_error) == (None, None, None)
+
+
+def test_two_steps_of_two_clocks_are_too_few(tmp_path: Path) -> None:
+    found = profiled(tmp_path / "a.json", kineto(ahead(16, 2)))
+    assert str(found.reason).startswith("too short: clocks disagree: the CPU marks steps every 16")
+
+
+# ------------------------------------------------------------------ other events
+
+
+def ended(events: Iterable[Event]) -> list[Event]:
+    """Return events as pairs of a beginning and an end."""
+    pairs: list[Event] = []
+    for event in events:
+        where: Event = {key: event[key] for key in ("pid", "tid") if key in event}
+        begin = {key: value for key, value in event.items() if key != "dur"}
+        pairs += [{**begin, "ph": "B"}, {"ph": "E", "ts": event["ts"] + event["dur"], **where}]
+    return sorted(pairs, key=lambda event: (event["ts"], event["ph"] == "B"))
+
+
+def test_events_may_be_a_beginning_and_an_end(tmp_path: Path) -> None:
+    assert_found(profiled(tmp_path / "a.json", kineto(ended(MARKED))), 5)
+    cut = profiled(tmp_path / "b.json", kineto(ended(run(12))[:-1]))
+    assert cut.notes == ("left out: events without an end: 1",)
+    assert_found(cut, 10)
+
+
+def xla(*processes: str) -> str:
+    """Return collectives of 10 ms every 250 ms without a category, of processes."""
+    events: list[Event] = []
+    for pid, name in enumerate(processes):
+        events.append({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}})
+        event = {"ph": "X", "pid": pid, "dur": 10_000.0, "name": "ncclDevKernel_AllReduce_Sum_f32"}
+        events += [{**event, "tid": 13, "ts": 250_000.0 * index} for index in range(6)]
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": events})
+
+
+def test_events_of_xla_are_those_of_gpus(tmp_path: Path) -> None:
+    text = xla("/device:GPU:0", "/job:localhost/device:GPU:1", "/host:CPU")
+    found = profiled(tmp_path / "trace.json", text)
+    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": None}
+    assert found.traffic == {"period_ms": 250.0, "phases": [phase]}
+    assert found.skew_ms == 0
+    with pytest.raises(InputError, match="6 events so called are of processes of the host"):
+        profiled(tmp_path / "host.json", xla("/host:CPU"))
+
+
+def recorded(**fields: Any) -> str:
+    """Return what a flight recorder of eight ranks dumps: 100 MB in 10 ms, every 250 ms."""
+    entries = []
+    for index in range(8):
+        at = 1_700_000_000_001_000_000 + 250_000_000 * index
+        times = {"time_discovered_started_ns": at, "time_discovered_completed_ns": at + 10_000_000}
+        entry = {"record_id": index, "pg_id": 0, "process_group": ["0", "default_pg"], **times}
+        tensor = {"input_sizes": [[25_000_000]], "input_dtypes": ["Float"]}
+        entries.append({**entry, "profiling_name": "nccl:all_reduce", **tensor, **fields})
+    ranks = {"name": "0", "desc": "default_pg", "ranks": "[0,1,2,3,4,5,6,7]"}
+    return json.dumps({"version": "2.10", "entries": entries, "pg_config": {"0": ranks}})
+
+
+@pytest.mark.parametrize("length_ms", [None, 0, 8.0])
+def test_a_flight_recorder(tmp_path: Path, length_ms: float | None) -> None:
+    found = profiled(tmp_path / "nccl_trace_rank_0", recorded(duration_ms=length_ms))
+    length = length_ms or 10.0
+    # In a ring of eight a rank sends 7/4 of 800 Mbit.
+    phase = {"start_ms": 0.0, "length_ms": length, "rate_mbps": round(1_400_000 / length)}
+    kind = {"collective": "all-reduce", "bytes": 100_000_000}
+    assert found.traffic == {"period_ms": 250.0, "phases": [{**phase, **kind}]}
+    assert found.notes == (
+        "times of a flight recorder are those of its watchdog, which looks late",
+    )
+
+
+@pytest.mark.parametrize("never", [0, None])
+def test_a_flight_recorder_without_times_is_refused(tmp_path: Path, never: int | None) -> None:
+    text = recorded(time_discovered_completed_ns=never)
+    with pytest.raises(InputError, match="without times: 8, of 800 MB; set TORCH_NCCL_ENABLE_TIM"):
+        profiled(tmp_path / "a.json", text)
+
+
+# ------------------------------------------------------------------ tar files
+
+
+def pack(path: Path, members: dict[str, str | bytes | tarfile.TarInfo]) -> None:
+    """Write a tar file of texts, bytes and links."""
+    with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as files:
+        for name, content in members.items():
+            if isinstance(content, tarfile.TarInfo):
+                files.addfile(content)
+                continue
+            raw = content.encode() if isinstance(content, str) else content
+            member = tarfile.TarInfo(name)
+            member.size = len(raw)
+            files.addfile(member, io.BytesIO(raw))
+
+
+def link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def test_members_that_are_no_traces_are_noted(tmp_path: Path) -> None:
+    path = tmp_path / "a.tgz"
+    good = kineto(MARKED)
+    pack(
+        path,
+        {
+            "job": link("job", "", tarfile.DIRTYPE),
+            "._rank0.json": b"\x00\x05\x16\x07Mac OS X",
+            "rank0.json": good,
+            "README.md": "of a run",
+            "cut.json.gz": gzip.compress(good.encode())[:-90],
+            "gemm.json": kineto([]),
+            "again.json": link("again.json", "rank0.json", tarfile.SYMTYPE),
+        },
+    )
+    found = profile_traces(read_traces(path))
+    assert_found(found, 5)
+    starts = ("._rank0.json: begins", "README.md: begins", "cut.json.gz: cut", "gemm.json: holds")
+    assert len(found.notes) == 5
+    for note, start in zip(found.notes, [*starts, "again.json: a link or a"], strict=True):
+        assert note.startswith(f"left out: {start}")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_of_a_tar_file_are_not_followed(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "a.tgz"
+    pack(path, {"a": link("a", "b", kind), "b": link("b", "a", kind)})
+    with pytest.raises(InputError, match=r"a\.tgz: a tar file without traces: a: a link or a dev"):
+        read_traces(path)
+
+
+@pytest.mark.parametrize(
+    ("unit", "limit"), [("bytes", 3 * 10**5), ("entries", 900), ("events of collectives", 200)]
+)
+def test_limits_hold_for_all_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str, limit: int
+) -> None:
+    """Each of forty members is within them."""
+    monkeypatch.setitem(traces.LIMITS, unit, limit)
+    packed = gzip.compress(kineto(MARKED).encode())
+    path = tmp_path / "a.tar"
+    pack(path, {"rank0.json.gz": packed})
+    assert len(read_traces(path)) == 1
+    pack(path, {f"rank{rank}.json.gz": packed for rank in range(40)})
+    with pytest.raises(InputError, match=f"unpacks to more than {limit:,} {unit}; trace fewer"):
+        read_traces(path)
 
 
 # ------------------------------------------------------------------ Inspectors
@@ -271,6 +482,33 @@ def test_chakra_with_times(tmp_path: Path) -> None:
     assert_found(profiled(tmp_path / "trace.json", chakra()), 10)
 
 
+@pytest.mark.parametrize("count", [3, 25_000])  # the second has 5 MB
+def test_chakra_of_a_feeder_has_no_times(tmp_path: Path, count: int) -> None:
+    node = {"Name": "ncclKernel_AllReduce_RING_LL_Sum_float(...)", "NodeType": 7, "runtime": 10000}
+    node |= {"ctrlDeps": [], "comm_type": 0, "comm_size": 100_000_000, "is_cpu_op": False}
+    nodes = [{"Id": index, **node} for index in range(count)]
+    path = tmp_path / "et.json"
+    path.write_text(json.dumps({"workload_graph": nodes, "ngpus": 8}))
+    said = f"collectives without times: {count:,}, of {100 * count:,} MB; give the Kineto trace"
+    with pytest.raises(InputError, match=said):
+        read_traces(path)
+
+
+def test_chakra_as_protobuf_prints_it(tmp_path: Path) -> None:
+    """Enumerations by name, numbers of 64 bits as text, a document after the other."""
+    texts = ['{"version": "0.0.4"}']
+    for index in range(8):
+        values = {"comm_size": {"int64Val": "4000000"}, "comm_type": {"int64Val": "0"}}
+        values["pg_size"] = {"int32Val": 4}  # type: ignore[dict-item]
+        times = {"startTimeMicros": str(100_000 * index), "durationMicros": "10000"}
+        attr = [{"name": name, **value} for name, value in values.items()]
+        node = {"id": str(index), "name": "nccl", "type": "COMM_COLL_NODE", **times, "attr": attr}
+        texts.append(json.dumps(node, indent=1))
+    found = profiled(tmp_path / "et.json", "\n".join(texts))
+    phase = {"start_ms": 0.0, "length_ms": 10.0, "rate_mbps": 4800, **REDUCED, "bytes": 4_000_000}
+    assert found.traffic == {"period_ms": 100.0, "phases": [phase]}
+
+
 def test_chakra_without_times_is_refused(tmp_path: Path) -> None:
     attrs = {"collective_name": "allreduce", "dtype": "Half", "in_msg_nelems": 5 * 10**6}
     pairs = [{"name": key, "value": value} for key, value in attrs.items()]
@@ -280,13 +518,14 @@ def test_chakra_without_times_is_refused(tmp_path: Path) -> None:
     ]
     path = tmp_path / "et.json"
     path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": nodes}))
-    with pytest.raises(InputError, match="1 collectives without times; give the Kineto trace"):
+    with pytest.raises(InputError, match="collectives without times: 1, of 10 MB; give the"):
         read_traces(path)
 
 
 # ------------------------------------------------------------------ damaged files
 
 GOOD = kineto(MARKED)
+FAST = [event for n in range(5) for event in (step(n), kernel(100 * n + 9, 0.001, 1e9))]
 LINES = inspected(verbose=False)
 
 
@@ -303,14 +542,22 @@ LINES = inspected(verbose=False)
         ("deep.json", '{"traceEvents": [' + "[" * 99_999, "line 1, entry 0: cut off, too long"),
         ("gemm.json", kineto([]), "holds no collectives"),
         ("text.json", "seconds,rate\n1,2\n", "begins with 'seconds,rate\\n1,2\\n'"),
-        ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number that"),
+        ("negative.json", kineto([kernel(1, -2, 1)]), "entry 5: dur: -2000: must be a number from"),
         ("nan.json", kineto([kernel(1, 2, 1, ts="soon")]), "ts: 'soon': must be a number"),
         ("few.json", kineto([kernel(1, 2, -1)]), "inmsgnelems: -1000000: must be a number"),
         ("alone.json", GOOD.replace('"Group size": 4', '"Group size": 1'), "of one rank alone"),
         ("field.jsonl", LINES.replace("coll_exec", "exec"), "line 2, entry 1: coll_exec_time_us"),
         ("orphan.log", '{"coll_perf": {}}\n', "entry 0: coll_perf: must be a mapping, with a head"),
         ("line.log", LINES.replace("}\n", "\n", 1), "line 1, entry 0: cut off, too long"),
-        ("protobuf.et", bytes(range(1, 200)), "not JSON; give a trace of Kineto, Chakra or an"),
+        ("protobuf.et", bytes(range(1, 200)), "not JSON; give a trace of Kineto, XLA"),
+        ("a.pickle", b"\x80\x04\x95" + bytes(90), "is a pickle; have a flight recorder dump JSON"),
+        ("a.sqlite", b"SQLite format 3\0" + bytes(90), "is an SQLite database; give a trace of"),
+        ("a.json.xz", b"\xfd7zXZ\0" + bytes(90), "is packed by xz; unpack it"),
+        ("other.json", '{"model": "bert", "layers": [1, 2]}', "; it has 'model', 'layers'; give a"),
+        ("slow.csv", "t,v\n0,1e308\n", "line 2: '0,1e308': must be a later time"),
+        ("wide.csv", "t,v\n1," + "9" * 200_000, "no CSV file (field larger than field limit"),
+        ("dims.json", kineto([shaped([[9] * 65])]), "holds no collectives"),
+        ("fast.json", kineto(FAST), "phases[0].rate_mbps: 48000000000"),
         ("cut.tar", b"x" * 257 + b"ustar" + bytes(300), "damaged tar file"),
     ],
 )  # fmt: skip
@@ -332,12 +579,21 @@ def test_damaged_files_end_in_one_line(
     assert [each.name for each in tmp_path.iterdir()] == [name] * (text is not None)
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_what_may_never_end_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(InputError, match="cannot be read, is no regular file; write a file first"):
+        holds_trace(path)
+
+
 def test_what_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(traces, "MAX_BYTES", 10**6)
+    monkeypatch.setitem(traces.LIMITS, "bytes", 10**6)
     path = tmp_path / "bomb.json.gz"
-    path.write_bytes(gzip.compress(bytes(10**8), 1))
+    path.write_bytes(gzip.compress(b"[" + b" " * 10**8, 1))
     with pytest.raises(InputError, match="unpacks to more than 1,000,000 bytes; trace fewer"):
         read_traces(path)
 
@@ -347,18 +603,21 @@ def test_what_unpacks_to_too_much_is_refused(
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data/kineto beside the checkout")
 def test_public_traces() -> None:
-    """ResNet-50 has five bursts, other steps differ, and the ranks of DLRM are skewed."""
+    """ResNet-50 has five bursts, another CPU runs ahead, and the ranks of DLRM are skewed."""
     found = profile_traces(read_traces(SHARED / "nccl_data.json.gz"))
     assert found.traffic is not None
     assert found.traffic["period_ms"] == pytest.approx(221, abs=2)
     assert len(found.traffic["phases"]) == 5
     assert found.message_bytes == pytest.approx(102.4e6, abs=0.05e6)
     found = profile_traces(read_traces(SHARED / "test.json.gz"))
-    assert found.reason == "not periodic: 5 steps of 82.0 to 166.5 ms"
+    # Steps of 82 to 167 ms by marks of the CPU take the GPU 115 to 123 ms.
+    assert found.traffic is not None
+    assert found.traffic["period_ms"] == pytest.approx(117.6, abs=0.1)
+    assert found.notes == ()
     found = profile_traces(read_traces(SHARED / "dlrm_kineto.tar.gz"))
     assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
     assert found.skew_ms == pytest.approx(7.62, abs=0.01)
-    with pytest.raises(InputError, match="21 collectives without times"):
+    with pytest.raises(InputError, match="collectives without times: 21, of 307 MB"):
         read_traces(SHARED / "resnet_2gpu_chakra_et.json.gz")
 
 
@@ -368,7 +627,7 @@ def test_one_burst_of_many_small_collectives() -> None:
     found = profile_traces(read_traces(SHARED / "df_index_resolver.json.gz"))
     assert found.traffic is not None
     assert found.cycle_ms is not None
-    assert [round(end) for end in found.cycle_ms] == [344, 365]
+    assert [round(end) for end in found.cycle_ms] == [334, 358]
     (phase,) = found.traffic["phases"]
     assert 121 <= phase["length_ms"] <= 131
     assert phase["rate_mbps"] is None

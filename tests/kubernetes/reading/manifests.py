@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -103,8 +104,8 @@ def claim(name: str, of: str, task: int, on: str, offset: int = 0) -> Object:
     return kube(f"{GROUP}/v1alpha1", "STBandwidthClaim", metadata(name), spec)
 
 
-def imported(*objects: Object, **choices: Any) -> Imported:
-    read = Objects()
+def imported(*objects: Object, gpu_resources: Sequence[str] = (), **choices: Any) -> Imported:
+    read = Objects(gpu_resources)
     read.add((f"file: document {index}", item) for index, item in enumerate(objects))
     return make_scenario(read, ImportOptions(**choices))
 

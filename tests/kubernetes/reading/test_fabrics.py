@@ -22,7 +22,7 @@ def ways(tmp_path: Path, name: str, text: str) -> dict[str, str]:
     path.write_text(dedent(text))
     found = read_fabric(path)
     assert found is not None
-    return {node: " ".join(way) for node, way in found.items()}
+    return {node: " ".join(way) for node, way in found.ways.items()}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,11 @@ SLURM = {
         SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n3
         SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-3] Switches=s[0-1]
         """,
+    "blocks": """
+        BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2
+        BlockName=b2 BlockIndex=1 Nodes=n3 BlockSize=2
+        AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-3] BlockSize=4
+        """,
 }
 
 
@@ -65,12 +70,39 @@ def test_topologies_of_slurm(tmp_path: Path) -> None:
         "topology.conf": {"n01": "s0 top", "n02": "s0 top", "n03": "s1 top", "n04": "s1 top"},
         "topology.txt": {"n1": "b0"},
         "scontrol": {"n1": "s0 top", "n2": "s0 top", "n3": "s1 top"},
+        "blocks": {"n1": "b1", "n2": "b1", "n3": "b2"},
     }
 
 
 def test_tables_of_switches(tmp_path: Path) -> None:
     table = "ip,DSW,PSW,ASW\nx,G,P1,S1\ny,G,P2,S1\nz,G,P2,\n"
     assert ways(tmp_path, "t.csv", table) == {"x": "S1 P1 G", "y": "S1 P2 G", "z": "P2 G"}
+
+
+def test_trees_of_slurm_without_a_common_root_are_not_connected(tmp_path: Path) -> None:
+    trees = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n3\n"
+    texts = {
+        "two.conf": trees,
+        "one.conf": f"{trees}SwitchName=top Switches=a,b",
+        "blocks.conf": trees.replace("Switch", "Block"),
+        "table.csv": "ip,ASW\nn1,a\nn2,a\nn3,b\n",
+    }
+    has_core = {}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        found = read_fabric(tmp_path / name)
+        assert found is not None
+        has_core[name] = found.has_core
+    assert has_core == {"two.conf": False, "one.conf": True, "blocks.conf": True, "table.csv": True}
+
+
+@pytest.mark.usefixtures("here")
+def test_the_topology_yaml_of_slurm_is_refused(capsys: Captured) -> None:
+    tree = "tree: {switches: [{switch: s, nodes: n1}]}"
+    Path("t.yaml").write_text(f"- topology: small\n  cluster_default: true\n  {tree}\n")
+    said = error_of(capsys, "import t.yaml --nic-gbps 1 -o o.yaml")
+    remedy = "give topology.conf, or what scontrol show topology prints"
+    assert said.rstrip().endswith(f"Slurm's topology.yaml is not read; {remedy}")
 
 
 BAD = [

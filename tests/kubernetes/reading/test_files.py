@@ -134,6 +134,20 @@ def test_a_folder_that_holds_nothing(tmp_path: Path) -> None:
         objects_of(tmp_path)
 
 
+def test_a_folder_is_read_without_links_to_elsewhere(tmp_path: Path) -> None:
+    """As a ConfigMap is mounted, links may stay inside the folder; a fault would quote others."""
+    folder, secret = tmp_path / "folder", tmp_path / "secret"
+    (folder / "..data").mkdir(parents=True)
+    (folder / "..data" / "job.yaml").write_text(yaml.safe_dump_all([*machines(), job()]))
+    (folder / "job.yaml").symlink_to(Path("..data") / "job.yaml")
+    assert objects_of(folder).of("Job")
+    secret.write_text("root:x:0:0\n")
+    (folder / "x.yaml").symlink_to(secret)
+    with pytest.raises(InputError) as caught:
+        objects_of(folder)
+    assert str(caught.value) == f"{folder}/x.yaml: is a link to elsewhere; name what it links to"
+
+
 def test_every_fault_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = [job(name, annotations={f"{GROUP}/modle": "x"}) for name in ("a", "b")]
     bad.append(job("c", pods="many"))  # type: ignore[arg-type]

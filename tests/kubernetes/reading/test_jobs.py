@@ -66,18 +66,20 @@ def test_tasks_run_where_pods_are_that_have_not_ended() -> None:
 def test_what_is_left_out_is_a_note() -> None:
     roles = {"Master": {"template": template(1)}, "Worker": {"template": template(2)}}
     spec = {"pytorchReplicaSpecs": roles}
-    unlike = kube("kubeflow.org/v1", "PyTorchJob", metadata("unlike", annotations=TRAFFIC), spec)
-    ignored = job("none", annotations={f"{GROUP}/ignore": "true"})
+    unlike = kube("kubeflow.org/v1", "PyTorchJob", metadata("unlike"), spec)
+    ignored = job("ignored", annotations={f"{GROUP}/ignore": "true"})
     silent = [job(f"silent-{index}", annotations={}) for index in range(5)]
-    others = [job("alone", pods=1), job("cpu", gpus=0), unlike, *silent, ignored]
+    cpu = job("cpu", gpus=0, annotations={})
+    others = [job("alone", pods=1), job("none", pods=0), cpu, unlike, *silent, ignored]
     made = imported(*machines(2, gpus=2), job(gpus=2), *others, job("wide", gpus=2))
     assert list(jobs_of(made)) == ["train"]
     first = ", ".join(f"Job team/silent-{index}" for index in range(3))
     assert set(made.notes) == {
         f"5 dropped, no traffic known: {first} and 2 more",
-        "1 dropped, by their annotation: Job team/none",
+        "1 dropped, by their annotation: Job team/ignored",
         "1 dropped, of a single pod, which sends nothing: Job team/alone",
         "1 dropped, without GPUs: Job team/cpu",
+        "1 dropped, without pods: Job team/none",
         "1 dropped, with different numbers of GPUs (Master 1, Worker 2): PyTorchJob team/unlike",
         "1 dropped, waiting without free GPUs: Job team/wide",
     }

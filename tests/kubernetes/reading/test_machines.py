@@ -124,12 +124,6 @@ def speed_of(made: Imported) -> float:
     return speed
 
 
-def test_gpus_of_other_vendors_count() -> None:
-    amd, *others = machines()
-    amd["status"]["allocatable"] = {"cpu": "8", "memory": "8Gi", "amd.com/gpu": "4"}
-    assert has(imported(amd, *others, job()), "n0")["gpus"] == 4
-
-
 LINK = {"name": "a", "capacity": "1G", "scope": "Node"}
 
 
@@ -225,17 +219,60 @@ def ways(*objects: Object) -> dict[str, str]:
 
 
 def test_labels_of_topograph() -> None:
-    objects = [tiers("n0", "l0", "s0", "c"), tiers("n1", "l1", "s0", "c"), tiers("n2"), node("n3")]
-    assert ways(*objects) == {"n0": "l0 s0 c", "n1": "l1 s0 c", "n2": "", "n3": ""}
+    named = {"n0": ("l0", "s0", "c"), "n1": ("l0", "s0", "c"), "n2": ("l1", "s0", "c"), "n3": ()}
+    objects = [tiers(name, *its) for name, its in named.items()]
+    assert ways(*objects) == {"n0": "l0 s0 c", "n1": "l0 s0 c", "n2": "l1 s0 c", "n3": ""}
     assert ways(tiers("n0", *map(str, range(11)))) == {"n0": " ".join(map(str, range(11)))}
     older = {f"{OLDER}block": "b", f"{OLDER}datacenter": "d", f"{OLDER}accelerator": "nvl"}
     assert ways(labelled("n0", **older)) == {"n0": "b d"}
     assert ways(labelled("n0", **{f"{OLDER}leaf": "l", f"{OLDER}spine": "s"})) == {"n0": "l s"}
 
 
+def by_labels(keys: list[str], **values: str) -> list[Object]:
+    """Return nodes with values of some labels, the topmost first."""
+    return [
+        labelled(name, **dict(zip(keys, text.split(), strict=True)))
+        for name, text in values.items()
+    ]
+
+
+def test_labels_of_clouds_name_switches() -> None:
+    eks = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
+    assert ways(*by_labels(eks, a="t m0 l0", b="t m0 l0", c="t m1 l1")) == {
+        "a": "l0 m0 t",
+        "b": "l0 m0 t",
+        "c": "l1 m1 t",
+    }
+    gke = [f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")]
+    # A host holds one node, and is no switch.
+    assert ways(*by_labels(gke, a="b0 s0 h0", b="b0 s0 h1", c="b1 s1 h2")) == {
+        "a": "s0 b0",
+        "b": "s0 b0",
+        "c": "s1 b1",
+    }
+    names = ("hpc_island_id", "network_block_id", "local_block_id")
+    oke = [f"oci.oraclecloud.com/rdma.{name}" for name in names]
+    assert ways(*by_labels(oke, a="i n l", b="i n l")) == {"a": "l n i", "b": "l n i"}
+
+
+def test_a_level_of_single_nodes_is_no_tier() -> None:
+    eks = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
+    nodes = by_labels(eks, a="t m0 l0", b="t m0 l1", c="t m1 l2", d="t m1 l3")
+    assert ways(*nodes) == {"a": "m0 t", "b": "m0 t", "c": "m1 t", "d": "m1 t"}
+    made = read(*nodes, tier_mbps=(500, 2000))
+    uplinks = {each["name"]: each["capacity"] for each in made.document["links"][4:]}
+    assert uplinks == {"m0-uplink": 500, "m1-uplink": 500}
+    assert made.notes == ("--tier-gbps has no effect for tier 1: no uplink without a capacity",)
+
+
 def test_switches_of_one_name_below_others_are_told_apart() -> None:
-    objects = [tiers("n0", "1", "a"), tiers("n1", "1", "b"), tiers("n2", "2", "b")]
-    assert ways(*objects) == {"n0": "a/1 a", "n1": "b/1 b", "n2": "2 b"}
+    places = {"n0": ("1", "a"), "n1": ("1", "b"), "n2": ("2", "b"), "n3": ("2", "b")}
+    objects = [tiers(name, *its) for name, its in places.items()]
+    assert ways(*objects) == {"n0": "a/1 a", "n1": "b/1 b", "n2": "2 b", "n3": "2 b"}
+    assert read(*objects).notes == (
+        "uplinks of tier 0 and 1 limit nothing; --tier-gbps states their capacity",
+        "2 switches at the top (a, b) are taken to be connected, by links that limit nothing",
+    )
 
 
 @pytest.mark.parametrize("group", ["kueue.x-k8s.io/v1beta2", "kai.scheduler/v1alpha1"])
@@ -263,7 +300,13 @@ def test_hyper_nodes() -> None:
     assert ways(*objects) == {"n0": "s0 top", "n1": "s1 top", "n2": "s1 top", "n3": "s2", "n4": ""}
 
 
-SLOW = ["n.*.*.*.*.*!", "(n+)+$", "(n+)(?#)*$", "(?x)(n+) +$", 5 * "n?", 3 * "(n|n)" + ".*.*"]
+def test_a_topology_of_labels_that_no_node_has_is_noted() -> None:
+    levels = topology("kueue.x-k8s.io/v1beta2", "x/block", "kubernetes.io/hostname")
+    (note,) = read(levels, node("n0"), node("n1")).notes
+    assert note == "Topology default: no node has its labels, x/block"
+
+
+SLOW = ["n.*.*.*.*.*!", "(n+)+$", 5 * "n?", 3 * "(n|n)" + ".*.*"]
 
 
 @pytest.mark.parametrize("pattern", SLOW)
@@ -275,11 +318,49 @@ def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["^n[0-9]+$", "^(n0|n1|n2|n3|n4|n5)$", r"n\d{1}", "[+*?]*n.?", "(?:n)?[0-1]", r"\(*n+"],
+    [
+        *("^n[0-9]+$", "^(n0|n1|n2|n3|n4|n5)$", r"n\d{1}", "[+*?]*n.?", "(?:n)?[0-1]", r"\(*n+"),
+        *("^n[[:digit:]]$", r"\An[^[:^digit:]_-]\z", r"\Qn\E", "(?<name>n)", "(?i)N", "[]n&&]"),
+    ],
 )
 def test_usual_patterns_are_matched(pattern: str) -> None:
     objects = [hyper("s0", member(regexMatch={"pattern": pattern})), node("n0"), node("n1")]
     assert ways(*objects) == {"n0": "s0", "n1": "s0"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("n(?=0)", "'(?=0' is not of RE2"),
+        (r"(n)\1", r"'\\1' is not of RE2"),
+        ("n++", "'++' is not of RE2"),
+        ("(?x)n", "'(?x)' is not of RE2"),
+        ("n(?#a)", "'(?#a' is not of RE2"),
+        ("[[:digits:]]", "'[:digits:]' is no class of RE2"),
+        (r"n\pN", r"bad escape \p at position 1"),
+        ("n(?i)0", "global flags not at the start of the expression at position 1"),
+    ],
+)
+def test_patterns_that_go_or_python_does_not_read_are_refused(pattern: str, reason: str) -> None:
+    line = fault(*machines(), hyper("s0", member(regexMatch={"pattern": pattern})), job())
+    place = "file: document 4: HyperNode s0: spec.members[0].selector.regexMatch.pattern: must be"
+    assert line.startswith(f"{place} a regular expression that RE2 and Python read alike ({reason}")
+
+
+def test_a_selector_that_matches_nothing_is_noted() -> None:
+    nothing = member(regexMatch={"pattern": "^x"}), member(labelMatch={"matchLabels": {"a": "b"}})
+    notes = read(*machines(), hyper("s0", exact("n0"), exact("n1"), *nothing)).notes
+    lines = [f"spec.members[{index}]: there is no Node that its selector" for index in (2, 3)]
+    assert [line in note for line, note in zip(lines, notes[:2], strict=True)] == [True, True]
+
+
+def test_options_without_an_effect_are_noted() -> None:
+    notes = read(*machines(), gpus=4, tier_mbps=(9,)).notes
+    assert notes == (
+        "--gpus has no effect: nodes state their own",
+        "--nic-gbps has no effect: each node has an STBandwidthCapacity",
+        "--tier-gbps has no effect for tier 0: no uplink without a capacity",
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,12 +394,13 @@ def test_what_is_not_there_or_below_no_switch_is_noted() -> None:
 
 
 def test_uplinks_carry_what_is_stated_by_tier() -> None:
-    objects = [tiers("n0", "l0", "s0", "c"), tiers("n1", "l1", "s1", "c")]
+    objects = [tiers(f"n{node}", f"l{node // 2}", f"s{node // 2}", "c") for node in range(4)]
     made = read(*objects, tier_mbps=(500, 2000, 9000))
-    links = {each["name"]: each["capacity"] for each in made.document["links"]}
-    both = {"n0": 1000, "n1": 1000, "l0-uplink": 500, "l1-uplink": 500}
+    links = {each["name"]: each["capacity"] for each in made.document["links"][4:]}
     # Nothing is above `c`.
-    assert links == {**both, "s0-uplink": 2000, "s1-uplink": 2000}
+    assert links == dict.fromkeys(("l0-uplink", "l1-uplink"), 500) | dict.fromkeys(
+        ("s0-uplink", "s1-uplink"), 2000
+    )
     (note,) = read(*objects, tier_mbps=(500,)).notes
     assert note == "uplinks of tier 1 limit nothing; --tier-gbps states their capacity"
 

@@ -16,6 +16,7 @@ from metronome_opt.kubernetes.reading.scenario import make_scenario
 from metronome_opt.problem.instance import Job
 from metronome_opt.scenario import Scenario, build_scenario
 from tests.builders import schedule
+from tests.fabrics import tree
 from tests.kubernetes.reading.manifests import imported
 from tests.scenario.test_tiers import TRAFFIC as WORKS
 from tests.scenario.test_tiers import three_tiers
@@ -99,6 +100,29 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
         assert one["metadata"]["name"] == other["metadata"]["name"]
     assert again["appgroups.yaml"] == manifests["appgroups.yaml"]
     assert again["capacities.yaml"] == manifests["capacities.yaml"]
+
+
+def test_costs_between_racks_that_were_exported_come_back() -> None:
+    """Within a region costs are those of racks, beyond it the highest of its racks."""
+    homes = {"a": "r0", "b": "r1", "c": "r2", "d": "r3"}
+    ends = {("r0", "r1"): 5, ("r1", "r0"): 7, ("r2", "r3"): 10, ("r0", "r2"): 20, ("r1", "r2"): 9}
+    costs = [{"origin": one, "destination": to, "cost": cost} for (one, to), cost in ends.items()]
+    document = tree(homes, dict.fromkeys(homes.values()), zone_costs=costs)
+    for node, region in zip(document["nodes"], ("w", "w", "e", "e"), strict=True):
+        node["region"] = region
+    asked = {"name": "j", "traffic": WORKS, "workers": 2, "nodes": ["a", "b"]}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 10}
+    stated = {**asked, "max_network_cost": 7}
+    problem = build_scenario(Scenario.from_dict({**head, "cluster": document, "jobs": [stated]}))
+    manifests = build_manifests(problem.instance, schedule("s", {"j": 0}), problem.deployment)
+    back = imported(*chain(*manifests.values()), slot_ms=10).problem.deployment
+    assert back.max_network_cost == {"j": 7}
+    again = build_manifests(problem.instance, schedule("s", {"j": 0}), back)
+    assert again["networktopology.yaml"] == manifests["networktopology.yaml"]
+    assert back.cluster is not None
+    far = dict.fromkeys((("r0", "r2"), ("r0", "r3"), ("r1", "r2"), ("r1", "r3")), 20)
+    near = {pair: cost for pair, cost in ends.items() if pair not in far}
+    assert dict(back.cluster.rack_cost) == {**near, **far}
 
 
 def test_three_tiers_that_were_exported_come_back() -> None:

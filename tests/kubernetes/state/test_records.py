@@ -19,6 +19,7 @@ from metronome_opt.problem.instance import Phase
 from metronome_opt.scenario import Scenario, build_scenario, locate
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.collectives import TrainingStep, Transfer
+from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.scenario.nodes import Gpu, Resources
 from tests.kubernetes.state.small import cluster, gang
 
@@ -77,6 +78,7 @@ def test_a_job_with_its_traffic_is_as_it_says(tmp_path: Path) -> None:
     assert asked.peak == 60
 
 
+SHAPE = {"nodes", "racks", "links"}
 STEP = TrainingStep(
     compute_ms=Fraction(300),
     transfers=(
@@ -105,6 +107,43 @@ def test_a_job_by_model_is_as_at_its_best_place(tmp_path: Path) -> None:
         jitter=0.03,
     )
     assert asked.each == Resources(gpus=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "slots"),
+    [({}, 8), ({"rate_mbps": 50_000}, 8), ({"rate_mbps": 25_000}, 16)],
+)
+def test_a_burst_that_is_faster_than_interfaces_keeps_its_volume(
+    tmp_path: Path, more: dict[str, int], slots: int
+) -> None:
+    """A profile of one host, at 100,000 Mbit/s for 20 ms of 100, lasts longer at 50,000."""
+    burst = {"start_ms": 0, "length_ms": 20, "rate_mbps": 100_000}
+    traffic = {"period_ms": 100, "phases": [burst]}
+    job = {"name": "fast", "workers": 2, "traffic": traffic, **more}
+    spec = spec_of(1)
+    asked = read(tmp_path, {"format": "metronome-job/1", **job}, spec=spec)
+    decision = place_job(ClusterState(spec), asked)
+    assert not isinstance(decision, WaitDecision)
+    placed = decision.reservation
+    # 2,000 Mbit, then 80 ms of computing: the next divisors of 300 slots are 25 and 50.
+    assert placed.gang.phases == (Phase(start=0, length=slots, rate=400_000 // slots),)
+    assert (placed.gang.period, placed.period) == (slots + 16, {8: 25, 16: 50}[slots])
+    assert decision.alone_ms == 5 * (slots + 16)
+    cluster = {"topology": "listed", **spec.model_dump(mode="json", include=SHAPE)}
+    head = {"format": "metronome-scenario/1", "name": "s", "slot_ms": 5}
+    document = {**head, "cluster": cluster, "jobs": [job]}
+    scenario = Scenario.from_dict(document)
+    (traffic_of_job,) = read_traffic(scenario)
+    assert traffic_of_job.isolated(decision.placement.transport).duration == decision.alone_ms
+
+
+def test_a_gang_in_slots_that_is_faster_than_interfaces_keeps_its_volume(tmp_path: Path) -> None:
+    phases = [{"start": 0, "length": 4, "rate": 100_000}]
+    asked = read(tmp_path, {**BY_TRAFFIC, "tasks": 2}, period=20, phases=phases)
+    decision = place_job(ClusterState(spec_of(1)), asked)
+    assert not isinstance(decision, WaitDecision)
+    placed = decision.reservation.gang
+    assert (placed.phases, placed.period) == ((Phase(start=0, length=8, rate=50_000),), 24)
 
 
 def test_a_job_may_say_how_fast_it_sends_and_what_a_worker_needs(tmp_path: Path) -> None:
