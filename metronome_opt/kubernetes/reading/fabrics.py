@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import read_text
-from metronome_opt.kubernetes.reading.tree import Way, Wiring
+from metronome_opt.kubernetes.reading.tree import UplinkPath, Wiring
 from metronome_opt.scenario.cluster import MAX_NODES
 
 _SLURM = re.compile(r"^[ \t]*(?:SwitchName|BlockName)[ \t]*=", re.IGNORECASE | re.MULTILINE)
@@ -28,9 +28,9 @@ _COLUMNS = (("ip", "host", "hostname", "node"), ("asw", "leaf"), ("psw", "spine"
 
 
 class Fabric(NamedTuple):
-    """The way up from each node, and whether all nodes are connected above the topmost switches."""
+    """The path up from each node, and whether nodes are connected above the topmost switches."""
 
-    ways: Mapping[str, Way]
+    uplink_paths: Mapping[str, UplinkPath]
     has_core: bool = True
 
 
@@ -51,7 +51,7 @@ def read_fabric(path: Path) -> Fabric | None:
 
 def _read_table(text: str) -> Fabric:
     rows = csv.reader(text.splitlines(), strict=True)
-    ways: dict[str, Way] = {}
+    uplink_paths: dict[str, UplinkPath] = {}
     try:
         header = [name.strip().lower() for name in next(rows, [])]
         host, *tiers = (
@@ -68,15 +68,15 @@ def _read_table(text: str) -> Fabric:
             cells = [cell.strip() for cell in row]
             if not cells[host]:
                 raise InputError(f"{where}: {header[host]}: missing; name the host")
-            way = tuple(cells[tier] for tier in tiers if tier is not None and cells[tier])
-            if ways.setdefault(cells[host], way) != way:
+            uplink_path = tuple(cells[tier] for tier in tiers if tier is not None and cells[tier])
+            if uplink_paths.setdefault(cells[host], uplink_path) != uplink_path:
                 name = quote(cells[host])
                 raise InputError(f"{where}: host {name} is below others before; remove one line")
-            if len(ways) > MAX_NODES:
+            if len(uplink_paths) > MAX_NODES:
                 raise InputError(f"{where}: more than {MAX_NODES} hosts; divide the fabric")
     except csv.Error as error:
         raise InputError(f"line {rows.line_num}: not a table ({error})") from None
-    return Fabric(ways)
+    return Fabric(uplink_paths)
 
 
 # ------------------------------------------------------------------ Slurm
@@ -112,8 +112,11 @@ def _read_slurm(text: str) -> Fabric:
             raise InputError(f"{where}: {quote(above)} is also {first[above]}; join the two")
         for kind, names in lists.items():
             wiring.add(where, above, kind, expand(names, where))
-    ways = wiring.ways()
-    return Fabric(ways, has_core or len({way[-1] for way in ways.values()}) < 2)
+    uplink_paths = wiring.uplink_paths()
+    return Fabric(
+        uplink_paths,
+        has_core or len({uplink_path[-1] for uplink_path in uplink_paths.values()}) < 2,
+    )
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:

@@ -363,7 +363,7 @@ _KINDS = (
     ),
     *(
         WorkloadKind(kind, "sagemaker.amazonaws.com", pods=partial(_of_list, "spec.replicaSpecs"))
-        for kind in ("HyperPodPyTorchJob", "HyperPodPytorchJob")  # documents spell it in both ways
+        for kind in ("HyperPodPyTorchJob", "HyperPodPytorchJob")  # documents have both spellings
     ),
     WorkloadKind(
         "RayJob",

@@ -16,7 +16,7 @@ from typing import Any
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
 from metronome_opt.kubernetes.reading.selectors import holds, matches
-from metronome_opt.kubernetes.reading.tree import Way
+from metronome_opt.kubernetes.reading.tree import UplinkPath
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
 from metronome_opt.scenario.placement_limits import PlacementLimits
@@ -73,7 +73,7 @@ class LimitReader:
     cluster: Cluster
     nodes: Mapping[str, KubernetesObject]
     pods: Sequence[Pod] = ()  # that run
-    hyper_ways: Mapping[str, Way] = field(default_factory=dict)  # HyperNodes above nodes
+    hyper_paths: Mapping[str, UplinkPath] = field(default_factory=dict)  # HyperNodes above nodes
     hypers: Mapping[str, KubernetesObject] = field(default_factory=dict)
     _selected: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
@@ -291,8 +291,10 @@ class LimitReader:
             return dict.fromkeys(self.nodes, "")  # the one that Volcano puts above all
         groups: dict[str, str | None] = {}
         for node in self.nodes:
-            way = [hyper for hyper in self.hyper_ways.get(node, ()) if tiers[hyper] <= highest]
-            groups[node] = way[-1] if way else None
+            uplink_path = [
+                hyper for hyper in self.hyper_paths.get(node, ()) if tiers[hyper] <= highest
+            ]
+            groups[node] = uplink_path[-1] if uplink_path else None
         return groups
 
     # ------------------------------------------------------------------ tiers of the cluster

@@ -15,7 +15,7 @@ from metronome_opt.kubernetes.reading.fields import KubernetesObject
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.resources import count_claimable, count_offered, has_of
 from metronome_opt.kubernetes.reading.topology import switches_of
-from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, Way, make_tree
+from metronome_opt.kubernetes.reading.tree import DOUBLE, Uplink, UplinkPath, make_tree
 from metronome_opt.scenario.nodes import Resources
 
 _PRODUCT = "nvidia.com/gpu.product"  # a label of NVIDIA's device plugin
@@ -48,7 +48,7 @@ class Machine:
     links: _Links
     zone: str | None = None
     region: str | None = None
-    switches: Way = ()  # above it, as far as they are named
+    switches: UplinkPath = ()  # above it, as far as they are named
 
     @property
     def is_open(self) -> bool:
@@ -186,10 +186,14 @@ def cluster_document(
 ) -> dict[str, Any]:
     """Return a cluster of topology ``listed``."""
     stated = {name: machine.links["Shared"] for name, machine in machines.items()}
-    ways = _ways(machines)
-    rack_of, racks, uplinks, is_stated = make_tree(ways, options.tier_mbps, stated)
-    named = {name: way for name, way in ways.items() if machines[name].switches}
-    notes += _notes_on_tree(ways, named, is_stated, len(options.tier_mbps), has_core=has_core)
+    uplink_paths = _uplink_paths(machines)
+    rack_of, racks, uplinks, is_stated = make_tree(uplink_paths, options.tier_mbps, stated)
+    named = {
+        name: uplink_path for name, uplink_path in uplink_paths.items() if machines[name].switches
+    }
+    notes += _notes_on_tree(
+        uplink_paths, named, is_stated, len(options.tier_mbps), has_core=has_core
+    )
     links = dict(link for machine in machines.values() for link in machine.links["Node"])
     for uplink in uplinks:
         if uplink in links:
@@ -226,18 +230,18 @@ def cluster_document(
 
 
 def _notes_on_tree(
-    ways: Mapping[str, Way],
-    named: Mapping[str, Way],
+    uplink_paths: Mapping[str, UplinkPath],
+    named: Mapping[str, UplinkPath],
     is_stated: Mapping[int, bool],
     tiers: int,
     *,
     has_core: bool,
 ) -> Iterator[str]:
-    """Yield what is assumed of switches: `named` are ways of switches that are no zones."""
+    """Yield what is assumed of switches: `named` are paths of switches that are no zones."""
     unlimited = [tier for tier in sorted(is_stated) if named and not is_stated[tier]]
     idle = [tier for tier in range(tiers) if tier not in is_stated]
-    below_none = [name for name, way in ways.items() if not way]
-    tops = sorted({way[-1] for way in named.values()})
+    below_none = [name for name, uplink_path in uplink_paths.items() if not uplink_path]
+    tops = sorted({uplink_path[-1] for uplink_path in named.values()})
     if unlimited:
         numbers = " and ".join(map(str, unlimited))
         yield f"uplinks of tier {numbers} limit nothing; --tier-gbps states their capacity"
@@ -247,12 +251,12 @@ def _notes_on_tree(
     if has_core and len(tops) > 1:
         few = f"{len(tops)} switches at the top ({first_few(tops)})"
         yield f"{few} are taken to be connected, by links that limit nothing"
-    if len(below_none) < len(ways) and below_none:
+    if len(below_none) < len(uplink_paths) and below_none:
         few = f"{pluralise(len(below_none), 'node')} ({first_few(below_none)})"
         yield f"{few} below no switch: only their interfaces limit their traffic"
 
 
-def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
+def _uplink_paths(machines: Mapping[str, Machine]) -> dict[str, UplinkPath]:
     """Return the switches above each node: the named ones, else its zone, then further uplinks.
 
     Nodes of a zone that share an uplink are one of several racks of it.
@@ -261,11 +265,11 @@ def _ways(machines: Mapping[str, Machine]) -> dict[str, Way]:
     lowest = defaultdict(set)
     for name, machine in machines.items():
         lowest[machine.zone].add(tuple(shared[name][:1]))
-    ways = {}
+    uplink_paths = {}
     for name, machine in machines.items():
-        zone, uplinks, way = machine.zone, shared[name], machine.switches
-        if not way and zone:
+        zone, uplinks, uplink_path = machine.zone, shared[name], machine.switches
+        if not uplink_path and zone:
             several = uplinks and len(lowest[zone]) > 1
-            way = (f"{zone}/{uplinks[0]}" if several else zone,)
-        ways[name] = way + tuple(uplinks[len(way) :])
-    return ways
+            uplink_path = (f"{zone}/{uplinks[0]}" if several else zone,)
+        uplink_paths[name] = uplink_path + tuple(uplinks[len(uplink_path) :])
+    return uplink_paths

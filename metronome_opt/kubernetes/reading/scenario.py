@@ -102,7 +102,7 @@ def make_cluster(objects: Objects, options: ImportOptions) -> ImportedCluster:
 
 def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
     """Make a cluster file of equal nodes, by the switches above each of them."""
-    if not fabric.ways:
+    if not fabric.uplink_paths:
         raise InputError("no nodes: the fabric names none; is it cut off?")
     if options.nic_mbps is None:
         raise InputError("--nic-gbps: missing; a fabric does not state the interface of its nodes")
@@ -110,10 +110,10 @@ def make_fabric(fabric: Fabric, options: ImportOptions) -> ImportedCluster:
     if options.gpus is None:
         notes.append(f"{_FABRIC_GPUS} GPUs in each node are assumed; --gpus states them")
     machines = {}
-    for name, way in fabric.ways.items():
+    for name, uplink_path in fabric.uplink_paths.items():
         source = KubernetesObject({}, name, kind="Node", group="", namespace="", name=name)
         links = links_of([(name, options.nic_mbps)])
-        machines[name] = Machine(source, None, links, switches=way)
+        machines[name] = Machine(source, None, links, switches=uplink_path)
     resources = dict.fromkeys(machines, room_of(options.gpus or _FABRIC_GPUS))
     tree = cluster_document(machines, resources, options, notes, has_core=fabric.has_core)
     return _cluster(tree, options, notes)

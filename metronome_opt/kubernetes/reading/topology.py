@@ -13,7 +13,7 @@ from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.patterns import compile_pattern
 from metronome_opt.kubernetes.reading.pods import HOSTNAME
 from metronome_opt.kubernetes.reading.selectors import matches
-from metronome_opt.kubernetes.reading.tree import Way, Wiring
+from metronome_opt.kubernetes.reading.tree import UplinkPath, Wiring
 
 _TOPOGRAPH = re.compile(r"fabric\.topograph\.run/tier-([0-9]{1,4})")
 _EKS = re.compile(r"topology\.k8s\.aws/network-node-layer-([0-9]{1,4})")  # 1 is at the top
@@ -29,14 +29,14 @@ _LEVELS = [  # other labels of nodes that name their switches, the lowest level 
 _Known = Mapping[str, KubernetesObject]
 
 
-def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, Way]:
+def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, UplinkPath]:
     """Return the switches above each node that has any, from the lowest up.
 
     HyperNodes go before Topologies, and these before the labels of Topograph and of clouds. Members
     that do not exist are appended to `notes`.
     """
     wired = hyper_nodes_above(objects, nodes, notes)
-    ways = {name: wired[name] for name in nodes if name in wired}
+    uplink_paths = {name: wired[name] for name in nodes if name in wired}
     keys = {key for node in nodes.values() for key in node.labels}
     found = []
     for topology in objects.of(TOPOLOGY):
@@ -48,8 +48,8 @@ def switches_of(objects: Objects, nodes: _Known, notes: list[str]) -> dict[str, 
     for source in (by_topology, *(_labelled(nodes, levels) for levels in labels)):
         for name in nodes:
             if source[name]:
-                ways.setdefault(name, source[name])
-    return ways
+                uplink_paths.setdefault(name, source[name])
+    return uplink_paths
 
 
 def _numbered(label: re.Pattern[str], keys: Collection[str]) -> list[str]:
@@ -58,11 +58,11 @@ def _numbered(label: re.Pattern[str], keys: Collection[str]) -> list[str]:
     return [key for _, key in tiers]
 
 
-def _labelled(nodes: _Known, keys: Sequence[str]) -> dict[str, Way]:
+def _labelled(nodes: _Known, keys: Sequence[str]) -> dict[str, UplinkPath]:
     """Return the switches above nodes by labels; a level of single nodes is none."""
     while keys:
         values = ([node.labels.get(key) for key in keys] for node in nodes.values())
-        groups = Counter(tuple(way) for way in values if way[0])
+        groups = Counter(tuple(uplink_path) for uplink_path in values if uplink_path[0])
         if len(groups) < 2 or max(groups.values()) > 1:
             break
         keys = keys[1:]
@@ -84,7 +84,9 @@ def _levels(topology: KubernetesObject) -> list[str]:
 # ------------------------------------------------------------------ HyperNodes
 
 
-def hyper_nodes_above(objects: Objects, nodes: _Known, notes: list[str]) -> Mapping[str, Way]:
+def hyper_nodes_above(
+    objects: Objects, nodes: _Known, notes: list[str]
+) -> Mapping[str, UplinkPath]:
     """Return the HyperNodes above each node that has any, from the lowest up."""
     wiring = Wiring()
     hypers = {hyper.name: hyper for hyper in objects.of(HYPER_NODE)}
@@ -102,7 +104,7 @@ def hyper_nodes_above(objects: Objects, nodes: _Known, notes: list[str]) -> Mapp
                 notes.append(f"{member.position}: there is no {type_} {which}")
             wiring.add(member.position, above.name, kind, names)
     with error_context("HyperNodes"):
-        return wiring.ways()
+        return wiring.uplink_paths()
 
 
 def _selected(selector: Field, known: _Known) -> Collection[str]:

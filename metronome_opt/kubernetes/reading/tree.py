@@ -10,7 +10,7 @@ from typing import Any
 from metronome_opt.errors import InputError, quote
 from metronome_opt.scenario.cluster import MAX_NODES, MAX_TIERS
 
-Way = tuple[str, ...]
+UplinkPath = tuple[str, ...]
 """The switches above a node, from the lowest up."""
 
 Uplink = tuple[str, int]
@@ -36,43 +36,49 @@ class Wiring:
         if len(known) > MAX_NODES:
             raise InputError(f"{where}: more than {MAX_NODES} {kind}s; divide the fabric")
 
-    def ways(self) -> dict[str, Way]:
-        """Return the way up from each node; raise an `InputError` if a way has no end."""
-        ways = {node: self._way(switch) for node, switch in self._above["node"].items()}
+    def uplink_paths(self) -> dict[str, UplinkPath]:
+        """Return the path up from each node; raise an `InputError` if a path has no end."""
+        uplink_paths = {
+            node: self._uplink_path(switch) for node, switch in self._above["node"].items()
+        }
         for switch in self._above["switch"]:  # also those above no node
-            self._way(switch)
-        return ways
+            self._uplink_path(switch)
+        return uplink_paths
 
-    def _way(self, switch: str) -> Way:
-        way, above = [switch], self._above["switch"]
-        while way[-1] in above:
-            way.append(above[way[-1]])
-            if way[-1] in way[:-1]:
-                names = ", ".join(quote(name) for name in way[way.index(way[-1]) :])
+    def _uplink_path(self, switch: str) -> UplinkPath:
+        uplink_path, above = [switch], self._above["switch"]
+        while uplink_path[-1] in above:
+            uplink_path.append(above[uplink_path[-1]])
+            if uplink_path[-1] in uplink_path[:-1]:
+                names = ", ".join(
+                    quote(name) for name in uplink_path[uplink_path.index(uplink_path[-1]) :]
+                )
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
-            if len(way) > MAX_TIERS:
+            if len(uplink_path) > MAX_TIERS:
                 raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}")
-        return tuple(way)
+        return tuple(uplink_path)
 
 
 def make_tree(
-    ways: Mapping[str, Way], tiers: Sequence[int], stated: Mapping[str, Sequence[Uplink]]
+    uplink_paths: Mapping[str, UplinkPath],
+    tiers: Sequence[int],
+    stated: Mapping[str, Sequence[Uplink]],
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]], dict[str, int], Mapping[int, bool]]:
     """Return racks of nodes, documents of racks, Mbit/s of uplinks, and tiers of stated uplinks.
 
     The last says of each tier with uplinks that no node states whether `tiers` does.
 
-    Switches are told apart by their whole way up: a number may come back below another switch. A
+    Switches are told apart by their whole path up: a number may come back below another switch. A
     rack has the name of its switch, after as many switches above it as make the name unique. A
     switch above all nodes has no uplink. Uplinks are those that nodes state, in the order of their
-    ways, else of the Mbit/s of their tier, the lowest first; others limit nothing.
+    paths, else of the Mbit/s of their tier, the lowest first; others limit nothing.
     """
-    heights: dict[Way, int] = {}
-    for way in ways.values():
-        for tier in range(len(way)):
-            heights[way[tier:]] = max(tier, heights.get(way[tier:], 0))
-    own, names = _own_uplinks(ways, stated), _names(heights)
-    has_several_tops = len({way[-1:] for way in ways.values()}) > 1
+    heights: dict[UplinkPath, int] = {}
+    for uplink_path in uplink_paths.values():
+        for tier in range(len(uplink_path)):
+            heights[uplink_path[tier:]] = max(tier, heights.get(uplink_path[tier:], 0))
+    own, names = _own_uplinks(uplink_paths, stated), _names(heights)
+    has_several_tops = len({uplink_path[-1:] for uplink_path in uplink_paths.values()}) > 1
     racks: dict[str, dict[str, Any]] = {}
     uplinks: dict[str, int] = {}
     is_stated: dict[int, bool] = {}
@@ -89,26 +95,28 @@ def make_tree(
             rack["uplink"], uplinks[uplink[0]] = uplink
         if len(path) > 1:
             rack["within"] = names[path[1:]]
-    rack_of = {node: names[way] for node, way in ways.items() if way}
+    rack_of = {
+        node: names[uplink_path] for node, uplink_path in uplink_paths.items() if uplink_path
+    }
     return rack_of, racks, uplinks, is_stated
 
 
 def _own_uplinks(
-    ways: Mapping[str, Way], stated: Mapping[str, Sequence[Uplink]]
-) -> dict[Way, Uplink]:
-    """Return the uplinks that nodes state, by the way up from their switch."""
-    own: dict[Way, Uplink] = {}
+    uplink_paths: Mapping[str, UplinkPath], stated: Mapping[str, Sequence[Uplink]]
+) -> dict[UplinkPath, Uplink]:
+    """Return the uplinks that nodes state, by the path up from their switch."""
+    own: dict[UplinkPath, Uplink] = {}
     for node, uplinks in stated.items():
         for tier, uplink in enumerate(uplinks):
-            other = own.setdefault(ways[node][tier:], uplink)
+            other = own.setdefault(uplink_paths[node][tier:], uplink)
             if other != uplink:
-                both, switch = f"{quote(other[0])} and {quote(uplink[0])}", ways[node][tier]
+                both, switch = f"{quote(other[0])} and {quote(uplink[0])}", uplink_paths[node][tier]
                 raise InputError(f"switch {quote(switch)}: uplinks {both}; a switch has one")
     return own
 
 
-def _names(paths: Collection[Way]) -> dict[Way, str]:
-    """Return a unique name of each switch by its way up: its own, and names of switches above."""
+def _names(paths: Collection[UplinkPath]) -> dict[UplinkPath, str]:
+    """Return a unique name of each switch by its path up: its own, and names of switches above."""
     counts = Counter(path[: end + 1] for path in paths for end in range(len(path)))
     names = {}
     for path in paths:

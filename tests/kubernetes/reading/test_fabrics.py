@@ -16,13 +16,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def ways(tmp_path: Path, name: str, text: str) -> dict[str, str]:
+def uplink_paths(tmp_path: Path, name: str, text: str) -> dict[str, str]:
     """Return the switches above each node, from its own one up, with blanks between."""
     path = tmp_path / name
     path.write_text(dedent(text))
     found = read_fabric(path)
     assert found is not None
-    return {node: " ".join(way) for node, way in found.ways.items()}
+    return {node: " ".join(uplink_path) for node, uplink_path in found.uplink_paths.items()}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ SLURM = {
 
 
 def test_topologies_of_slurm(tmp_path: Path) -> None:
-    found = {name: ways(tmp_path, name, text) for name, text in SLURM.items()}
+    found = {name: uplink_paths(tmp_path, name, text) for name, text in SLURM.items()}
     assert found == {
         "topology.conf": {"n01": "s0 top", "n02": "s0 top", "n03": "s1 top", "n04": "s1 top"},
         "topology.txt": {"n1": "b0"},
@@ -76,7 +76,7 @@ def test_topologies_of_slurm(tmp_path: Path) -> None:
 
 def test_tables_of_switches(tmp_path: Path) -> None:
     table = "ip,DSW,PSW,ASW\nx,G,P1,S1\ny,G,P2,S1\nz,G,P2,\n"
-    assert ways(tmp_path, "t.csv", table) == {"x": "S1 P1 G", "y": "S1 P2 G", "z": "P2 G"}
+    assert uplink_paths(tmp_path, "t.csv", table) == {"x": "S1 P1 G", "y": "S1 P2 G", "z": "P2 G"}
 
 
 def test_trees_of_slurm_without_a_common_root_are_not_connected(tmp_path: Path) -> None:

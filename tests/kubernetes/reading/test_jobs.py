@@ -289,9 +289,9 @@ def test_a_job_of_which_some_pods_cross_a_link_is_a_ring() -> None:
 )
 def test_bad_claims(path: str, value: Any, message: str) -> None:
     good, bad = claims_of(0)
-    *way, last = path.split(".")
+    *uplink_path, last = path.split(".")
     inner = bad["spec"]
-    for step in way:
+    for step in uplink_path:
         inner[step] = dict(inner[step])
         inner = inner[step]
     inner[last] = value

@@ -71,7 +71,7 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         assert read["pods"] == [f"{name}-{each}" for each in pods]
         assert (read["workers"], read["priority"]) == (len(pods), weight)
         assert list(read["each"].values()) == needs
-    # Traffic is stated in both ways, and the pods of one job run.
+    # Traffic is stated in both spellings, and the pods of one job run.
     assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
     burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
     assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}

@@ -204,28 +204,30 @@ def read(*objects: Object, **choices: Any) -> Any:
     return make_cluster(known, ImportOptions(nic_mbps=1000, **choices))
 
 
-def ways(*objects: Object) -> dict[str, str]:
+def uplink_paths(*objects: Object) -> dict[str, str]:
     """Return the racks above each node, from its own one up, with blanks between."""
     document = read(*objects).document
     within = {rack["name"]: rack.get("within") for rack in document.get("racks", ())}
     found = {}
     for each in document["nodes"]:
-        rack, way = each.get("rack"), []
+        rack, uplink_path = each.get("rack"), []
         while rack is not None:
-            way.append(rack)
+            uplink_path.append(rack)
             rack = within[rack]
-        found[each["name"]] = " ".join(way)
+        found[each["name"]] = " ".join(uplink_path)
     return found
 
 
 def test_labels_of_topograph() -> None:
     named = {"n0": ("l0", "s0", "c"), "n1": ("l0", "s0", "c"), "n2": ("l1", "s0", "c"), "n3": ()}
     objects = [tiers(name, *its) for name, its in named.items()]
-    assert ways(*objects) == {"n0": "l0 s0 c", "n1": "l0 s0 c", "n2": "l1 s0 c", "n3": ""}
-    assert ways(tiers("n0", *map(str, range(11)))) == {"n0": " ".join(map(str, range(11)))}
+    assert uplink_paths(*objects) == {"n0": "l0 s0 c", "n1": "l0 s0 c", "n2": "l1 s0 c", "n3": ""}
+    assert uplink_paths(tiers("n0", *map(str, range(11)))) == {"n0": " ".join(map(str, range(11)))}
     older = {f"{OLDER}block": "b", f"{OLDER}datacenter": "d", f"{OLDER}accelerator": "nvl"}
-    assert ways(labelled("n0", **older)) == {"n0": "b d"}
-    assert ways(labelled("n0", **{f"{OLDER}leaf": "l", f"{OLDER}spine": "s"})) == {"n0": "l s"}
+    assert uplink_paths(labelled("n0", **older)) == {"n0": "b d"}
+    assert uplink_paths(labelled("n0", **{f"{OLDER}leaf": "l", f"{OLDER}spine": "s"})) == {
+        "n0": "l s"
+    }
 
 
 def by_labels(keys: list[str], **values: str) -> list[Object]:
@@ -238,27 +240,27 @@ def by_labels(keys: list[str], **values: str) -> list[Object]:
 
 def test_labels_of_clouds_name_switches() -> None:
     eks = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
-    assert ways(*by_labels(eks, a="t m0 l0", b="t m0 l0", c="t m1 l1")) == {
+    assert uplink_paths(*by_labels(eks, a="t m0 l0", b="t m0 l0", c="t m1 l1")) == {
         "a": "l0 m0 t",
         "b": "l0 m0 t",
         "c": "l1 m1 t",
     }
     gke = [f"cloud.google.com/gce-topology-{level}" for level in ("block", "subblock", "host")]
     # A host holds one node, and is no switch.
-    assert ways(*by_labels(gke, a="b0 s0 h0", b="b0 s0 h1", c="b1 s1 h2")) == {
+    assert uplink_paths(*by_labels(gke, a="b0 s0 h0", b="b0 s0 h1", c="b1 s1 h2")) == {
         "a": "s0 b0",
         "b": "s0 b0",
         "c": "s1 b1",
     }
     names = ("hpc_island_id", "network_block_id", "local_block_id")
     oke = [f"oci.oraclecloud.com/rdma.{name}" for name in names]
-    assert ways(*by_labels(oke, a="i n l", b="i n l")) == {"a": "l n i", "b": "l n i"}
+    assert uplink_paths(*by_labels(oke, a="i n l", b="i n l")) == {"a": "l n i", "b": "l n i"}
 
 
 def test_a_level_of_single_nodes_is_no_tier() -> None:
     eks = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
     nodes = by_labels(eks, a="t m0 l0", b="t m0 l1", c="t m1 l2", d="t m1 l3")
-    assert ways(*nodes) == {"a": "m0 t", "b": "m0 t", "c": "m1 t", "d": "m1 t"}
+    assert uplink_paths(*nodes) == {"a": "m0 t", "b": "m0 t", "c": "m1 t", "d": "m1 t"}
     made = read(*nodes, tier_mbps=(500, 2000))
     uplinks = {each["name"]: each["capacity"] for each in made.document["links"][4:]}
     assert uplinks == {"m0-uplink": 500, "m1-uplink": 500}
@@ -268,7 +270,7 @@ def test_a_level_of_single_nodes_is_no_tier() -> None:
 def test_switches_of_one_name_below_others_are_told_apart() -> None:
     places = {"n0": ("1", "a"), "n1": ("1", "b"), "n2": ("2", "b"), "n3": ("2", "b")}
     objects = [tiers(name, *its) for name, its in places.items()]
-    assert ways(*objects) == {"n0": "a/1 a", "n1": "b/1 b", "n2": "2 b", "n3": "2 b"}
+    assert uplink_paths(*objects) == {"n0": "a/1 a", "n1": "b/1 b", "n2": "2 b", "n3": "2 b"}
     assert read(*objects).notes == (
         "uplinks of tier 0 and 1 limit nothing; --tier-gbps states their capacity",
         "2 switches at the top (a, b) are taken to be connected, by links that limit nothing",
@@ -283,7 +285,7 @@ def test_topologies_name_labels_from_the_top(group: str) -> None:
         labelled("n1", **{"x/block": "b"}),
         tiers("n2", "leaf"),
     ]
-    assert ways(levels, *objects) == {"n0": "r b", "n1": "b", "n2": "leaf"}
+    assert uplink_paths(levels, *objects) == {"n0": "r b", "n1": "b", "n2": "leaf"}
 
 
 def test_hyper_nodes() -> None:
@@ -297,7 +299,13 @@ def test_hyper_nodes() -> None:
         labelled("n3", row="1", x=""),
         labelled("n4", row="1"),
     ]
-    assert ways(*objects) == {"n0": "s0 top", "n1": "s1 top", "n2": "s1 top", "n3": "s2", "n4": ""}
+    assert uplink_paths(*objects) == {
+        "n0": "s0 top",
+        "n1": "s1 top",
+        "n2": "s1 top",
+        "n3": "s2",
+        "n4": "",
+    }
 
 
 def test_a_topology_of_labels_that_no_node_has_is_noted() -> None:
@@ -325,7 +333,7 @@ def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
 )
 def test_usual_patterns_are_matched(pattern: str) -> None:
     objects = [hyper("s0", member(regexMatch={"pattern": pattern})), node("n0"), node("n1")]
-    assert ways(*objects) == {"n0": "s0", "n1": "s0"}
+    assert uplink_paths(*objects) == {"n0": "s0", "n1": "s0"}
 
 
 @pytest.mark.parametrize(
