@@ -217,7 +217,7 @@ def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert {each["gang"]["name"]: each["offset"] for each in taken} == schedule.offsets
     said = "--apply-schedule: cannot be combined with JOB"
     assert said in error_of(capsys, "place state --apply-schedule s.json --cordon node-00")
-    assert "Is a directory" in error_of(capsys, "solve .")
+    assert "is a folder; name a file" in error_of(capsys, "solve .")
 
 
 # At 100 Gbit/s for 250 of 300 ms: two of them together take twice 250 ms, or nearly so.

@@ -55,7 +55,7 @@ class Wiring:
                 )
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
             if len(uplink_path) > MAX_TIERS:
-                raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}")
+                raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}; drop levels")
         return tuple(uplink_path)
 
 
