@@ -55,7 +55,9 @@ class Wiring:
                 )
                 raise InputError(f"switches above themselves: {names}; take one of these links out")
             if len(uplink_path) > MAX_TIERS:
-                raise InputError(f"more than {MAX_TIERS - 1} switches above {quote(switch)}; drop levels")
+                raise InputError(
+                    f"more than {MAX_TIERS - 1} switches above {quote(switch)}; drop levels"
+                )
         return tuple(uplink_path)
 
 
