@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000  # of YAML, which is read slowly
 MAX_DIGITS = 100
+_MARK = ".metronome_"  # in the names of temporary files
 _SUFFIXES = (".json", ".yaml", ".yml")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape of JSON
 
@@ -180,15 +182,11 @@ def _temporary_for(path: Path) -> Iterator[Path]:
 
     Its lock, which ends with the program, states that it is in use.
     """
-    prefix = f".{path.stem[:40]}.metronome_"
     try:
         with suppress(FileNotFoundError):
             _check_regular(path, path.stat().st_mode)
-        for left in path.parent.iterdir():
-            if left.name.startswith(prefix) and left.suffix == path.suffix and left.is_file():
-                with suppress(OSError), left.open("rb") as stream:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    left.unlink()
+        _remove_left(path.parent)
+        prefix = f".{path.stem[:40]}{_MARK}"
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
         temporary = Path(name)
         try:
@@ -201,6 +199,15 @@ def _temporary_for(path: Path) -> Iterator[Path]:
             os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({_reason(error)})") from None
+
+
+@cache  # once for a folder: a list of it for every file takes quadratic time
+def _remove_left(folder: Path) -> None:
+    """Remove temporary files whose lock no program holds."""
+    for left in filter(Path.is_file, folder.glob(f".*{_MARK}*")):
+        with suppress(OSError), left.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
 
 
 def _check_regular(path: Path, mode: int) -> None:

@@ -103,7 +103,7 @@ class Objects:
         is_namespaced = known is None or known.namespaced
         scope = root.at("metadata.namespace").text(DEFAULT_NAMESPACE) if is_namespaced else ""
         full = given
-        if not name:  # it is made anew each time
+        if not name:  # a name is made each time
             self._generated[kind, scope, given] += 1
             number = self._generated[kind, scope, given]
             full = given if number == 1 else f"{given}{number}"

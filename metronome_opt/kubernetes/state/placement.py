@@ -41,7 +41,7 @@ LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts of gated jobs
-_MAX_LOSS = 0.01  # of an iteration, by slots, for a gang that nobody delays without them
+_MAX_LOSS = 0.01  # of an iteration, by slots, for a gang that no other delays without them
 _SECONDS = 10.0  # for the placements of all jobs of a scenario
 _CLASS_SECONDS = 2.0  # for the traffic class of a job
 _FIRST_SEED = 500_000  # of simulations for it; those of searches for slots are others

@@ -158,7 +158,7 @@ class Store(ExitStack):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a file that is there; whoever reads it may have to finish what a killed writer left."""
+    """Open a file that is there; a reader may have to finish what a killed writer left."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; a state is a file, name one")
     if not path.exists():
