@@ -27,8 +27,9 @@ from metronome_opt.kubernetes.reading.kinds import (
     PodTemplate,
     kind_of,
     pods_of,
+    states_traffic,
 )
-from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import (
     accelerators_of,
@@ -102,7 +103,8 @@ def read_jobs(
     tolerated = _tolerated_costs(objects.of(APP_GROUP))
     jobs = []
     for job in (*candidates, *_claimed_jobs(unowned)):
-        with faults.collect(job.source.title):
+        is_stated = states_traffic(job.source.value)
+        with faults.collect(job.source.title, job.source.where if is_stated else ""):
             job.entry = _entry_of(job, slot_ms, tolerated)
             jobs.append(job)
     faults.refuse()
@@ -293,6 +295,8 @@ def _entry_of(
     if len(job.expected) < 2:
         raise UnsuitableError("of a single pod, which sends nothing")
     if not traffic:
+        if states_traffic(source.value):
+            raise UnreadableError("only of pods without GPUs; annotate the whole, or other pods")
         raise UnsuitableError("no traffic known")
     # In a ring some pods send inside their node; otherwise all cross links, or none do.
     if len({claim.crosses for claim in job.claims}) > 1:

@@ -13,13 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, UnsuitableError
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, POD_GROUP
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
+from metronome_opt.kubernetes.reading.resources import RUNTIMES, scheduling_policies
 from metronome_opt.kubernetes.reading.selectors import holds, matches
+from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.kubernetes.reading.tree import UplinkPath
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.placement_limits import PlacementLimits
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 
 NO_NODE = "allowed on no node, by its selectors, affinities or topology"
 """The reason why a job is dropped."""
@@ -34,17 +39,22 @@ _REFUSED = (  # constraints on parts of a job
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
     "gang.scheduling.koordinator.sh/network-topology-spec",
 )
+_SPREADING = f"{_KUEUE}topology-spreading"
 _SLICES = f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size"
 _TIER = f"{_VOLCANO}topology-highest-tier", f"{_VOLCANO}topology-mode"
-_LABELS_IN_GROUPS = (  # of PodGroups of Kubernetes, the newest first, and of KAI
-    ("spec.schedulingConstraints.topology", "key"),
-    ("spec.schedulingConstraints.topologyConstraints", "topologyKey"),
+CONSTRAINTS = frozenset((*_REQUIRED, *_PREFERRED, *_REFUSED, *_SLICES, *_TIER, _SPREADING))
+"""Annotations that state constraints."""
+
+_LABELS = (  # of policies of Kubernetes, the newest first
+    ("schedulingConstraints.topology", "key"),
+    ("schedulingConstraints.topologyConstraints", "topologyKey"),
 )
 _GROUP_NAMES = (  # annotations of pods
     "scheduling.k8s.io/group-name",
     "scheduling.volcano.sh/group-name",
     "pod-group-name",
 )
+_PARTS = ("tasks", "subGroupPolicy", "subGroups")  # of Jobs and PodGroups of Volcano, and of KAI
 _KAI_LEVEL = "topologyConstraint.requiredTopologyLevel"
 _OF_PARTS = "constraints on parts of a job are not read"
 _REMEDY = "remove it, or annotate the workload with ignore"
@@ -62,8 +72,9 @@ class Asked:
     annotations: Mapping[str, str]
     tasks: int
     task_resources: Resources
-    groups: Sequence[KubernetesObject] = ()  # their PodGroups
+    group: str | None = None  # their PodGroup, if they name one
     labels: Mapping[str, str] = field(default_factory=dict)  # that all their pods get
+    nodes: Sequence[str] = ()  # on which they run
 
 
 @dataclass(frozen=True)
@@ -71,26 +82,23 @@ class LimitReader:
     """The cluster by which constraints are read."""
 
     cluster: Cluster
+    objects: Objects  # HyperNodes and PodGroups
     nodes: Mapping[str, KubernetesObject]
-    pods: Sequence[Pod] = ()  # that run
-    hyper_paths: Mapping[str, UplinkPath] = field(default_factory=dict)  # HyperNodes above nodes
-    hypers: Mapping[str, KubernetesObject] = field(default_factory=dict)
+    pods: Sequence[Pod]  # that have not ended
     _selected: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
-    @classmethod
-    def of_nodes(
-        cls, cluster: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Pod]
-    ) -> LimitReader:
-        """Return a reader by the answers of an API server, without HyperNodes."""
-        known = {}
-        for node in nodes:
-            name = node["metadata"]["name"]
-            if name in cluster.nodes_by_name:
-                where = f"Node {name}"
-                known[name] = KubernetesObject(
-                    node, where, kind="Node", group="", namespace="", name=name
-                )
-        return cls(cluster, known, [pod for pod in pods if not pod.is_over])
+    @cached_property
+    def _hypers(self) -> Mapping[str, KubernetesObject]:
+        return {hyper.name: hyper for hyper in self.objects.of(HYPER_NODE)}
+
+    @cached_property
+    def _pod_groups(self) -> Sequence[KubernetesObject]:
+        return self.objects.of(POD_GROUP)
+
+    @cached_property
+    def _hyper_paths(self) -> Mapping[str, UplinkPath]:
+        """The HyperNodes above nodes."""
+        return hyper_nodes_above(self.objects, self.nodes, [])
 
     def read(self, asked: Asked) -> tuple[dict[str, Any], list[str]]:
         """Return limits as fields of a job, and what is preferred.
@@ -98,16 +106,16 @@ class LimitReader:
         Raises
         ------
         InputError
-            If a constraint is none of nodes or of tiers.
+            If a constraint is none of nodes or of tiers, or the nodes of running pods exceed one.
         UnsuitableError
             If no node is allowed.
         """
-        overridden = _apply_overrides(asked.source, asked.templates)
-        templates = {str(_constraints(template)): template for template in overridden}
+        policies = self._policies(asked)
+        templates = {str(_constraints(template)): template for template in asked.templates}
         asked = replace(asked, templates=list(templates.values()))
         preferred: list[str] = []
         allowed = self._allowed(asked, preferred)
-        groupings = [*self._groupings(asked, preferred)]
+        groupings = [*self._groupings(asked, policies, preferred)]
         for _, groups in groupings:
             allowed &= {node for node, group in groups.items() if group is not None}
         if not allowed:
@@ -120,6 +128,9 @@ class LimitReader:
         limits: dict[str, Any] = {"within": min(known)} if known else {}
         if len(allowed) < len(self.nodes):
             limits["allowed_nodes"] = self._name_nodes(allowed)
+        exceeded = NO_LIMITS._replace(**limits).violation(self.cluster, asked.nodes)
+        if exceeded is not None:
+            raise InputError(exceeded)
         return limits, preferred
 
     # ------------------------------------------------------------------ nodes
@@ -182,14 +193,14 @@ class LimitReader:
     # ------------------------------------------------------------------ domains of all pods
 
     def _groupings(
-        self, asked: Asked, preferred: list[str]
+        self, asked: Asked, policies: Sequence[Field], preferred: list[str]
     ) -> Iterator[tuple[Field, Mapping[str, str | None]]]:
         """Yield groups of nodes of which all pods are in one; a node without a group is in none."""
         for term in self._own_terms(asked, preferred):
             yield term, self._by_label((term / "topologyKey").text())
-        for key in self._labels(asked, preferred):
+        for key in _labels(asked, policies, preferred):
             yield key, self._by_label(key.text())
-        yield from self._by_tiers(asked, preferred)
+        yield from self._by_tiers(asked, policies, preferred)
 
     def _by_label(self, key: str) -> dict[str, str | None]:
         return {name: self._domain(name, key) for name in self.nodes}
@@ -222,43 +233,11 @@ class LimitReader:
         labels = {**asked.labels, **template.at("metadata.labels").texts()}
         return bool(term / "labelSelector") and matches(term / "labelSelector", labels)
 
-    def _labels(self, asked: Asked, preferred: list[str]) -> Iterator[Field]:
-        """Yield labels that name a domain for all pods of a job: by annotations and PodGroups."""
-        stated, (slices, size) = asked.annotations, _SLICES
-        where = f"{asked.source.where}: annotation"
-        at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
-        for key in filter(stated.__contains__, _REFUSED):
-            at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
-        if slices in stated and stated.get(size) != str(asked.tasks):
-            of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
-            at[slices].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
-        yield from (at[key] for key in (*_REQUIRED, slices) if key in stated)
-        preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
-        for group in asked.groups:
-            for path, name in _LABELS_IN_GROUPS:
-                yield from (item / name for item in group.at(path).items())
-            constraint = group.at("spec.topologyConstraint")
-            if required := constraint / "requiredTopologyLevel":
-                yield required
-            if level := constraint / "preferredTopologyLevel":
-                preferred.append(f"{level.value} of {group.title}")
-
     def _by_tiers(
-        self, asked: Asked, preferred: list[str]
+        self, asked: Asked, policies: Sequence[Field], preferred: list[str]
     ) -> Iterator[tuple[Field, Mapping[str, str | None]]]:
         """Yield the groups of Volcano's constraints, by tiers of HyperNodes."""
-        is_volcano = asked.source.group == "batch.volcano.sh"
-        fields = [asked.source.at("spec.networkTopology")] if is_volcano else []
-        parts = asked.source.at("spec.tasks").items() if is_volcano else []
-        parts = [part / "partitionPolicy" for part in parts]
-        for group in asked.groups:
-            fields.append(group.at("spec.networkTopology"))
-            parts += [*group.at("spec.subGroupPolicy").items(), *group.at("spec.subGroups").items()]
-        for part in parts:
-            inner = part / "networkTopology"
-            if (inner and (inner / "mode").value != "soft") or part.at(_KAI_LEVEL):
-                part.fail(f"{_OF_PARTS}; {_REMEDY}")
-        fields += _tier_annotation(asked)
+        fields = [policy / "networkTopology" for policy in policies] + _tier_annotation(asked)
         for constraint in filter(None, fields):
             mode = constraint / "mode"
             if mode.text("hard") not in ("hard", "soft"):
@@ -276,7 +255,7 @@ class LimitReader:
             return tier.integer(0) if tier else None
         tiers = {
             (hyper.at("spec.tier")).integer(0)
-            for hyper in self.hypers.values()
+            for hyper in self._hypers.values()
             if hyper.at("spec.tierName").value == name.text()
         }
         if len(tiers) != 1:
@@ -284,7 +263,7 @@ class LimitReader:
         return tiers.pop()
 
     def _below_tier(self, constraint: Field, highest: int) -> Mapping[str, str | None]:
-        tiers = {name: hyper.at("spec.tier").integer(0) for name, hyper in self.hypers.items()}
+        tiers = {name: hyper.at("spec.tier").integer(0) for name, hyper in self._hypers.items()}
         if not tiers:
             constraint.fail("is about HyperNodes, and none was read; read them as well")
         if highest > max(tiers.values()):
@@ -292,10 +271,35 @@ class LimitReader:
         groups: dict[str, str | None] = {}
         for node in self.nodes:
             uplink_path = [
-                hyper for hyper in self.hyper_paths.get(node, ()) if tiers[hyper] <= highest
+                hyper for hyper in self._hyper_paths.get(node, ()) if tiers[hyper] <= highest
             ]
             groups[node] = uplink_path[-1] if uplink_path else None
         return groups
+
+    def _policies(self, asked: Asked) -> list[Field]:
+        """Return what states constraints on all pods of a job: of its PodGroups and workloads."""
+        found = [group / "spec" for group in self._groups(asked)]
+        found += _policies_of_workloads(asked.templates)
+        parts = [part for policy in found for name in _PARTS for part in (policy / name).items()]
+        for part in parts:
+            for name in ("partitionPolicy.networkTopology", "networkTopology"):
+                if (inner := part.at(name)) and (inner / "mode").value != "soft":
+                    inner.fail(f"{_OF_PARTS}; {_REMEDY}")
+            if part.at(_KAI_LEVEL):
+                part.fail(f"{_OF_PARTS}; {_REMEDY}")
+        return found
+
+    def _groups(self, asked: Asked) -> list[KubernetesObject]:
+        """Return the PodGroups of pods: those that they name, or that their workload owns."""
+        source = asked.source
+        names = {asked.group, *map(asked.annotations.get, _GROUP_NAMES)}
+        owners = {(source.kind, source.name), source.owner} - {None}
+        return [
+            group
+            for group in self._pod_groups
+            if group.namespace == source.namespace
+            and (group.name in names or group.owner in owners)
+        ]
 
     # ------------------------------------------------------------------ tiers of the cluster
 
@@ -313,9 +317,13 @@ class LimitReader:
             pairs = {(group, switches[node]) for node, group in groups.items()}
             if len(pairs) == len({*groups.values()}) == len({switch for _, switch in pairs}):
                 return tier
+        names = [
+            sorted({name.partition(" ")[2] for name in its.values()}) for its in self._partitions
+        ]
+        known = "; ".join(f"{tier}: {first_few(its)}" for tier, its in enumerate(names) if tier)
         return where.fail(
-            "its groups of nodes are those of no tier of switches; read the Topology or the "
-            f"HyperNodes with this level, or {_REMEDY}"
+            f"its groups of nodes are those of no tier of switches ({known or 'there is none'}); "
+            f"read the Topology or the HyperNodes with this level, or {_REMEDY}"
         )
 
 
@@ -329,38 +337,56 @@ def _tier_annotation(asked: Asked) -> list[Field]:
     return [Field(value, f"{asked.source.where}: annotation {_TIER[0]}")]
 
 
-def groups_of(
-    known: Iterable[KubernetesObject], source: KubernetesObject, names: Iterable[str | None]
-) -> list[KubernetesObject]:
-    """Return the PodGroups of a workload: of some names, or which it owns."""
-    wanted = {*names}
-    return [
-        group
-        for group in known
-        if group.namespace == source.namespace
-        and (group.name in wanted or group.owner == (source.kind, source.name))
-    ]
+def _labels(asked: Asked, policies: Sequence[Field], preferred: list[str]) -> Iterator[Field]:
+    """Yield labels that name a domain for all pods of a job: by annotations and policies."""
+    stated, (slices, size) = asked.annotations, _SLICES
+    where = f"{asked.source.where}: annotation"
+    at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
+    for key in filter(stated.__contains__, _REFUSED):
+        at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
+    if slices in stated and stated.get(size) != str(asked.tasks):
+        of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
+        at[slices].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
+    if '"Required"' in stated.get(_SPREADING, ""):
+        at[_SPREADING].fail(f"keeps jobs apart, which places cannot; {_REMEDY}")
+    yield from (at[key] for key in (*_REQUIRED, slices) if key in stated)
+    preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
+    for policy in policies:
+        for path, name in _LABELS:
+            yield from (item / name for item in policy.at(path).items())
+        constraint = policy / "topologyConstraint"
+        if required := constraint / "requiredTopologyLevel":
+            yield required
+        if level := constraint / "preferredTopologyLevel":
+            preferred.append(f"{level.position} {level.value}")
 
 
-def group_names(annotations: Mapping[str, str]) -> list[str]:
-    """Return the PodGroups that annotations of pods name."""
-    return [annotations[key] for key in _GROUP_NAMES if key in annotations]
+def _policies_of_workloads(templates: Iterable[Field]) -> Iterator[Field]:
+    """Yield what the workloads that hold templates, or their runtimes, state for all pods."""
+    jobs: dict[str, tuple[KubernetesObject, set[str]]] = {}  # by location of their workload
+    for template in templates:
+        if (root := template.root) is not None:
+            jobs.setdefault(root.position, (root, set()))[1].update(_replicated_job(root, template))
+    for root, names in jobs.values():
+        if root.group == "batch.volcano.sh":
+            yield root / "spec"
+        if root.kind in RUNTIMES:
+            yield root.at("spec.podGroupPolicy.volcano")
+        for policy, targets in scheduling_policies(root):
+            if policy.path[-1] != "job" and (targets is None or names <= {*targets}):
+                yield policy
+            elif (policy / "schedulingConstraints") and not names.isdisjoint(targets or ()):
+                policy.fail(f"{_OF_PARTS}; {_REMEDY}")
 
 
-def _apply_overrides(source: KubernetesObject, templates: Sequence[Field]) -> Sequence[Field]:
-    """Return the templates of pods, of a TrainJob with what it writes over those of its runtime."""
-    if source.kind != "TrainJob":
-        return templates
-    for override in source.at("spec.podTemplateOverrides").items():
-        targets = [(job / "name").text() for job in (override / "targetJobs").items()]
-        if (override / "spec") and "node" in (targets or ["node"]):
-            own = {name: (override.at(f"spec.{name}")).value for name in _CONSTRAINTS}
-            stated = {name: value for name, value in own.items() if value is not None}
-            templates = [
-                Field({"spec": {**((template / "spec").value or {}), **stated}}, source.where)
-                for template in templates
-            ]
-    return templates
+def _replicated_job(root: KubernetesObject, template: Field) -> set[str]:
+    """Return the name of the job of a JobSet that has a template; nothing of other kinds."""
+    path = [*template.path]
+    if "replicatedJobs" not in path:
+        return set()
+    end = path.index("replicatedJobs") + 1
+    job = root.at(".".join(map(str, path[:end]))).items()[int(path[end])]
+    return {(job / "name").text()}
 
 
 def _constraints(template: Field) -> list[Any]:

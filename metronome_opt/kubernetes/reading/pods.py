@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.reading.fields import KubernetesObject
+from metronome_opt.kubernetes.reading.fields import KubernetesObject, ReadingContext
 from metronome_opt.kubernetes.reading.kinds import TRAFFIC, workload_kinds
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
@@ -29,11 +29,12 @@ class Pod(KubernetesObject):
     """A pod."""
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
+    def of(cls, value: Mapping[str, Any], context: ReadingContext | None = None) -> Self:
         """Return the pod of an answer of the API server."""
         namespace, name = (value["metadata"][key] for key in ("namespace", "name"))
-        where = f"Pod {namespace}/{name}"
-        return cls(value, where, kind="Pod", group="", namespace=namespace, name=name)
+        where, context = f"Pod {namespace}/{name}", context or ReadingContext()
+        names = {"kind": "Pod", "group": "", "namespace": namespace, "name": name}
+        return cls(value, where, context=context, **names)
 
     @property
     def uid(self) -> str:

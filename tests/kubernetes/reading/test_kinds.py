@@ -519,7 +519,8 @@ def annotated(item: Object, *path: str) -> Object:
 def test_an_unread_object_with_traffic_is_refused_by_name(path: tuple[str, ...]) -> None:
     made = annotated(UNREAD, *path)
     line = fault(*machines(), job(), made)
-    start = "file: document 5: Dance team/d: states traffic, but no Dance example.org/v1 is read; "
+    reason = "states traffic, which is read of no Dance example.org/v1; "
+    start = f"file: document 5: Dance team/d: {reason}"
     assert line.startswith(start)
     with pytest.raises(InputError, match="Dance team/d: states traffic"):
         inject([("file", made)])
@@ -528,6 +529,52 @@ def test_an_unread_object_with_traffic_is_refused_by_name(path: tuple[str, ...])
         "ignored, of kinds that are not read: 1 Dance (example.org)"
         in imported(*machines(), job(), made).notes
     )
+
+
+PODS = {"metadata": {"annotations": TRAFFIC}, **template(0)}
+SERVED = {"template": kube(RAY, "RayService", metadata("d", annotations=TRAFFIC), {})}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "reason"),
+    [
+        ("scheduling.volcano.sh/v1beta1", "PodGroup", PODS, "is read of no PodGroup scheduling.v"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", PODS, "is read of no Cluster"),
+        ("v1", "Node", PODS, "is read of no Node v1; annotate what it makes"),
+        ("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": PODS}}}, "no CronJob batch/"),
+        (
+            "workload.codeflare.dev/v1beta2",
+            "AppWrapper",
+            {"components": [{"template": WRAPPED}, SERVED]},
+            "RayService team/d in it is of no kind that is read; correct it",
+        ),
+        (
+            KUBEFLOW,
+            "MPIJob",
+            {"mpiReplicaSpecs": {
+                "Launcher": {"template": PODS},
+                "Worker": {"replicas": 2, "template": template()},
+            }},
+            "only of pods without GPUs; annotate the whole, or other pods; correct it",
+        ),
+    ],
+)  # fmt: skip
+def test_traffic_where_it_is_not_read(version: str, kind: str, spec: Object, reason: str) -> None:
+    assert reason in fault(*machines(), job(), kube(version, kind, metadata("d"), spec))
+
+
+def test_traffic_of_the_jobs_of_a_job_set_and_of_a_runtime() -> None:
+    made = job_set("set", "w", 2, 1)
+    (inner,) = made["spec"]["replicatedJobs"]
+    inner["template"]["metadata"] = {"annotations": made["metadata"].pop("annotations")}
+    used = runtime(runtime_job("node", 2))
+    (pods,) = used["spec"]["template"]["spec"]["replicatedJobs"]
+    pods["template"]["spec"]["template"]["metadata"] = {"annotations": TRAFFIC}
+    read = jobs_of(imported(*machines(), made, used, train_job(2, "t", annotations={})))
+    assert {name: each["traffic"]["period_ms"] for name, each in read.items()} == {
+        "set": 100,
+        "t": 100,
+    }
 
 
 def test_pods_with_traffic_are_read_by_owner_whatever_its_kind() -> None:
