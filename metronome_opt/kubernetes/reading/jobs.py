@@ -26,6 +26,7 @@ from metronome_opt.kubernetes.reading.kinds import (
     TRAFFIC,
     PodTemplate,
     kind_of,
+    labelled,
     pods_of,
     states_traffic,
 )
@@ -33,6 +34,7 @@ from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.reading.resources import (
     accelerators_of,
+    check_claims,
     explain_no_gpus,
     neediest,
 )
@@ -182,10 +184,12 @@ def _read_job(
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnreadableError(f"with different numbers of GPUs ({different})")
+    for pods in holding:
+        check_claims(pods.template / "spec")
     expected = [name for pods in holding for name in pods.names]
     stems = [pods.stem or name for pods in holding for name in pods.names]
     taken = [_take(untaken, workload.namespace, stem) for stem in stems]
-    templates = [pods.template for pods in holding]
+    templates = [labelled(workload, pods) for pods in holding]
     stated = [mapping for pods in holding for mapping in pods.stated]
     groups = [template.at("spec.schedulingGroup.podGroupName").value for template in templates]
     groups += [pod.gang for pod in taken if pod is not None]

@@ -111,6 +111,7 @@ class WorkloadKind(ObjectKind):
     # Labels of its pods, with the name of their job; of several in one text, joined by dashes.
     job_labels: tuple[str, ...] = ()
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
+    title_labels: tuple[str, ...] = ()  # of its pods, with the title of their template
     # Where a workload does not hold the templates of its pods: returns the template to which
     # `inject` writes, and the mappings that have the environments of their containers.
     patch: Callable[[KubernetesObject, PodTemplate], tuple[Field, list[Field]]] | None = None
@@ -386,6 +387,7 @@ _KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
+    "title_labels": ("training.kubeflow.org/replica-type",),
 }
 _ROLES = {  # of kinds of Kubeflow's training operator, by the field that holds them
     "PyTorchJob": "pytorch",
@@ -396,13 +398,14 @@ _ROLES = {  # of kinds of Kubeflow's training operator, by the field that holds 
     "PaddleJob": "paddle",
     "MXJob": "mx",
 }
-_RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",)}
+_RAY_GROUP, _ROLE_LABELS = "ray.io", ("ray.io/node-type",)
+_RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",), "title_labels": ("ray.io/group",)}
 _KINDS = (
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
     ObjectKind(HYPER_NODE, "topology.volcano.sh", ("v1alpha1",), namespaced=False),
     ObjectKind(TOPOLOGY, "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), namespaced=False),
-    ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
+    ObjectKind(TOPOLOGY, "kai.scheduler", ("v1", "v1alpha1"), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
     ObjectKind(POD_GROUP, "scheduling.volcano.sh", ("v1beta1",)),
@@ -433,6 +436,7 @@ _KINDS = (
         pods=_of_job_set,
         job_labels=("jobset.sigs.k8s.io/jobset-name",),
         rank_labels=("jobset.sigs.k8s.io/job-global-index",),
+        title_labels=("jobset.sigs.k8s.io/replicatedjob-name",),
     ),
     WorkloadKind(
         "TrainJob", _TRAINER_GROUP, ("v1alpha1",), pods=_of_train_job, patch=_patch_train_job
@@ -474,6 +478,7 @@ _KINDS = (
         pods=partial(_of_list, "spec.tasks"),
         phases=("status.state.phase",),
         job_labels=("volcano.sh/job-name",),
+        title_labels=("volcano.sh/task-spec",),
     ),
     WorkloadKind(
         "Job",
@@ -512,6 +517,21 @@ def kind_of(workload: KubernetesObject) -> WorkloadKind:
     kind = KINDS[workload.kind, workload.group]
     assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
     return kind
+
+
+def labelled(workload: KubernetesObject, pods: PodTemplate) -> Field:
+    """Return a template with the labels that its pods get by the kind of their workload."""
+    maker = pods.maker or workload
+    kind, metadata = kind_of(maker), pods.template / "metadata"
+    role = "head" if pods.title == "head" else "worker"
+    labels = {
+        **(dict.fromkeys(_ROLE_LABELS, role) if kind.group == _RAY_GROUP else {}),
+        **dict.fromkeys(kind.job_labels, maker.name),
+        **dict.fromkeys(kind.title_labels, pods.title.lower()),
+        **(metadata / "labels").texts(),
+    }
+    value = {**pods.template.mapping(), "metadata": {**metadata.mapping(), "labels": labels}}
+    return replace(pods.template, value=value)
 
 
 def pods_of(workload: KubernetesObject) -> Iterator[PodTemplate]:

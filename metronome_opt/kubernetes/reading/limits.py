@@ -30,8 +30,12 @@ NO_NODE = "allowed on no node, by its selectors, affinities or topology"
 """The reason why a job is dropped."""
 
 _KUEUE, _KAI, _VOLCANO = "kueue.x-k8s.io/podset-", "kai.scheduler/topology-", "volcano.sh/network-"
+_SPREADING = f"{_KUEUE}topology-spreading"
 _REQUIRED = (f"{_KUEUE}required-topology", f"{_KAI}required-placement")  # labels of a domain
-_PREFERRED = (f"{_KUEUE}preferred-topology", f"{_KAI}preferred-placement")
+_PREFERRED = (
+    *(f"{_KUEUE}preferred-topology", f"{_KAI}preferred-placement", _SPREADING),
+    "kai.scheduler/segment-topology-preferred-placement",
+)
 _REFUSED = (  # constraints on parts of a job
     f"{_KUEUE}slice-required-topology-constraints",
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
@@ -39,15 +43,18 @@ _REFUSED = (  # constraints on parts of a job
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
     "gang.scheduling.koordinator.sh/network-topology-spec",
 )
-_SPREADING = f"{_KUEUE}topology-spreading"
-_SLICES = f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size"
+_SLICES = {  # labels of a domain for each slice of a job, with annotations of the pods of a slice
+    f"{_KUEUE}slice-required-topology": f"{_KUEUE}slice-size",
+    "kai.scheduler/segment-topology-required-placement": "kai.scheduler/segment-size",
+}
 _TIER = f"{_VOLCANO}topology-highest-tier", f"{_VOLCANO}topology-mode"
-CONSTRAINTS = frozenset((*_REQUIRED, *_PREFERRED, *_REFUSED, *_SLICES, *_TIER, _SPREADING))
+CONSTRAINTS = frozenset((*_REQUIRED, *_PREFERRED, *_REFUSED, *_SLICES, *_SLICES.values(), *_TIER))
 """Annotations that state constraints."""
 
 _LABELS = (  # of policies of Kubernetes, the newest first
     ("schedulingConstraints.topology", "key"),
     ("schedulingConstraints.topologyConstraints", "topologyKey"),
+    ("constraints.topology", "key"),
 )
 _GROUP_NAMES = (  # annotations of pods
     "scheduling.k8s.io/group-name",
@@ -73,7 +80,6 @@ class Asked:
     tasks: int
     task_resources: Resources
     group: str | None = None  # their PodGroup, if they name one
-    labels: Mapping[str, str] = field(default_factory=dict)  # that all their pods get
     nodes: Sequence[str] = ()  # on which they run
 
 
@@ -150,7 +156,7 @@ class LimitReader:
             chosen = {*self._selected[key]}
             for kind, is_near in (("podAffinity", True), ("podAntiAffinity", False)):
                 for term in (affinity / kind / _RULES).items():
-                    if not self._is_own(asked, template, term):
+                    if not _is_own(template, term):
                         near = self._near(asked, term)
                         chosen = chosen & near if is_near else chosen - near
             sets.append(chosen)
@@ -198,8 +204,14 @@ class LimitReader:
         """Yield groups of nodes of which all pods are in one; a node without a group is in none."""
         for term in self._own_terms(asked, preferred):
             yield term, self._by_label((term / "topologyKey").text())
-        for key in _labels(asked, policies, preferred):
-            yield key, self._by_label(key.text())
+        yield from (
+            (key, self._by_label(key.text()))
+            for found in (
+                _labels_of_annotations(asked, preferred),
+                _labels_of_policies(policies, preferred),
+            )
+            for key in found
+        )
         yield from self._by_tiers(asked, policies, preferred)
 
     def _by_label(self, key: str) -> dict[str, str | None]:
@@ -210,28 +222,23 @@ class LimitReader:
         for template in asked.templates:
             spec = template / "spec"
             for term in spec.at(f"affinity.podAffinity.{_RULES}").items():
-                if self._is_own(asked, template, term):
+                if _is_own(template, term):
                     yield term
             apart = [
                 term
                 for term in spec.at(f"affinity.podAntiAffinity.{_RULES}").items()
-                if self._is_own(asked, template, term)
+                if _is_own(template, term)
             ]
             for rule in (spec / "topologySpreadConstraints").items():
                 if (rule / "whenUnsatisfiable").value == "ScheduleAnyway":
                     preferred.append("topologySpreadConstraints")
-                elif self._is_own(asked, template, rule):
+                elif _is_own(template, rule):
                     apart.append(rule)
             most = max(asked.task_resources.gpus, 1)
             hosts_two = any(node.has.gpus >= 2 * most for node in self.cluster.nodes)
             for term in apart:
                 if hosts_two or (term / "topologyKey").value != HOSTNAME:
                     term.fail(f"keeps pods of one job apart, which places cannot; {_REMEDY}")
-
-    def _is_own(self, asked: Asked, template: Field, term: Field) -> bool:
-        """Return whether a term is about pods of the job itself."""
-        labels = {**asked.labels, **template.at("metadata.labels").texts()}
-        return bool(term / "labelSelector") and matches(term / "labelSelector", labels)
 
     def _by_tiers(
         self, asked: Asked, policies: Sequence[Field], preferred: list[str]
@@ -337,26 +344,38 @@ def _tier_annotation(asked: Asked) -> list[Field]:
     return [Field(value, f"{asked.source.where}: annotation {_TIER[0]}")]
 
 
-def _labels(asked: Asked, policies: Sequence[Field], preferred: list[str]) -> Iterator[Field]:
-    """Yield labels that name a domain for all pods of a job: by annotations and policies."""
-    stated, (slices, size) = asked.annotations, _SLICES
-    where = f"{asked.source.where}: annotation"
+def _is_own(template: Field, term: Field) -> bool:
+    """Return whether a term is about pods of the job itself."""
+    labels = template.at("metadata.labels").texts()
+    return bool(term / "labelSelector") and matches(term / "labelSelector", labels)
+
+
+def _labels_of_annotations(asked: Asked, preferred: list[str]) -> Iterator[Field]:
+    """Yield labels that name a domain for all pods of a job."""
+    stated, where = asked.annotations, f"{asked.source.where}: annotation"
     at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
     for key in filter(stated.__contains__, _REFUSED):
         at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
-    if slices in stated and stated.get(size) != str(asked.tasks):
-        of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
-        at[slices].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
-    if '"Required"' in stated.get(_SPREADING, ""):
+    for key, size in _SLICES.items():
+        if key in stated and stated.get(size) != str(asked.tasks):
+            of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
+            at[key].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
+    modes = set(re.findall("Required|Preferred", stated.get(_SPREADING, "Preferred")))
+    if modes != {"Preferred"}:
         at[_SPREADING].fail(f"keeps jobs apart, which places cannot; {_REMEDY}")
-    yield from (at[key] for key in (*_REQUIRED, slices) if key in stated)
+    yield from (at[key] for key in (*_REQUIRED, *_SLICES) if key in stated)
     preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
+
+
+def _labels_of_policies(policies: Iterable[Field], preferred: list[str]) -> Iterator[Field]:
+    """Yield labels that name a domain for all pods of a job."""
     for policy in policies:
         for path, name in _LABELS:
             yield from (item / name for item in policy.at(path).items())
-        constraint = policy / "topologyConstraint"
-        if required := constraint / "requiredTopologyLevel":
-            yield required
+        placement, constraint = policy / "groupPlacementPolicy", policy / "topologyConstraint"
+        if (placement / "type").value not in (None, "None", "Colocated"):
+            placement.fail(f"{_OF_PARTS}; {_REMEDY}")
+        yield from filter(None, (placement / "topologyKey", constraint / "requiredTopologyLevel"))
         if level := constraint / "preferredTopologyLevel":
             preferred.append(f"{level.position} {level.value}")
 
@@ -368,15 +387,19 @@ def _policies_of_workloads(templates: Iterable[Field]) -> Iterator[Field]:
         if (root := template.root) is not None:
             jobs.setdefault(root.position, (root, set()))[1].update(_replicated_job(root, template))
     for root, names in jobs.values():
-        if root.group == "batch.volcano.sh":
+        if root.group in ("batch.volcano.sh", "leaderworkerset.x-k8s.io"):
             yield root / "spec"
-        if root.kind in RUNTIMES:
+        if root.kind in (*RUNTIMES, "TrainJob"):
             yield root.at("spec.podGroupPolicy.volcano")
         for policy, targets in scheduling_policies(root):
             if policy.path[-1] != "job" and (targets is None or names <= {*targets}):
                 yield policy
-            elif (policy / "schedulingConstraints") and not names.isdisjoint(targets or ()):
+            elif _is_constrained(policy) and not names.isdisjoint(targets or ()):
                 policy.fail(f"{_OF_PARTS}; {_REMEDY}")
+
+
+def _is_constrained(policy: Field) -> bool:
+    return any(policy.at(path).items() for path, _ in _LABELS)
 
 
 def _replicated_job(root: KubernetesObject, template: Field) -> set[str]:

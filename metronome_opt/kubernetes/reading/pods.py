@@ -73,8 +73,11 @@ class Pod(KubernetesObject):
 
     @cached_property
     def gang(self) -> str | None:
-        """The PodGroup that it is in; None if it is in none."""
-        return self.at("spec.schedulingGroup.podGroupName").text("") or None
+        """The PodGroup that it is in, of older releases of a Workload; None if it is in none."""
+        of_workload = self.at("spec.workloadRef")
+        names = [of_workload / name for name in ("name", "podGroup", "podGroupReplicaKey")]
+        stated = [self.at("spec.schedulingGroup.podGroupName")] if not of_workload else names
+        return "-".join(name.text() for name in stated if name) or None
 
     @property
     def states_traffic(self) -> bool:

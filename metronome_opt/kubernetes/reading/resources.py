@@ -100,6 +100,13 @@ def explain_no_gpus(template: Field) -> UnsuitableError:
     return UnreadableError(f"without GPUs{remedy}")
 
 
+def check_claims(spec: Field) -> None:
+    """Refuse claims of devices that count as GPUs, but whose number for a pod is not known."""
+    for name, _, reason in _claims(spec):
+        if reason and _counts(name, spec):
+            raise UnreadableError(f"claims devices (DRA): {reason}")
+
+
 def has_of(node: Field, devices: Mapping[str, int]) -> Resources:
     """Return the resources of a Node for pods, rounded down; of its GPUs the most of one kind."""
     has = node.at("status.allocatable") or node.at("status.capacity")
@@ -193,7 +200,12 @@ def scheduling_policies(root: KubernetesObject) -> Iterator[tuple[Field, list[st
     yield scheduling, None
     for name, targets in _POLICIES.items():
         for policy in (scheduling / name).items():
-            names = [job.text() for job in (policy / targets).items()]
+            jobs = policy / targets  # a name in the oldest form
+            names = (
+                [jobs.value]
+                if isinstance(jobs.value, str)
+                else [job.text() for job in jobs.items()]
+            )
             yield policy, names
             yield policy / "job", names
 

@@ -19,7 +19,6 @@ from metronome_opt.kubernetes.reading.costs import read_costs
 from metronome_opt.kubernetes.reading.fabrics import Fabric
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
-from metronome_opt.kubernetes.reading.kinds import KINDS, WorkloadKind
 from metronome_opt.kubernetes.reading.limits import NO_NODE, Asked, LimitReader
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
@@ -230,8 +229,6 @@ def _add_limits(
     limited = []
     for job in jobs:
         source, runs = job.source, job.entry.get("nodes", ())
-        known = KINDS.get((source.kind, source.group))
-        labels = known.job_labels if isinstance(known, WorkloadKind) else ()
         asked = Asked(
             source,
             job.templates,
@@ -239,7 +236,6 @@ def _add_limits(
             job.entry["workers"],
             job.task_resources,
             job.group,
-            dict.fromkeys(labels, source.name),
             runs,
         )
         with faults.collect(source.title):

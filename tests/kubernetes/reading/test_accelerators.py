@@ -209,6 +209,12 @@ def test_a_claim_that_pods_share_is_not_counted_for_each() -> None:
     claim = device(kind="ResourceClaim", exactly=GPU)
     line = fault(*machines(), claim, claiming(job(), key="resourceClaimName"))
     assert "all pods share ResourceClaim team/gpu; claim by a ResourceClaimTemplate" in line
+    both = claiming(job())
+    both["spec"]["template"]["spec"]["containers"].append(
+        {"name": "b", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    )
+    both["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": "gpu"}]
+    assert "all pods share ResourceClaim team/gpu; " in fault(*machines(), claim, both)
     gang = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "gpu"}]}
     pods = kube("scheduling.k8s.io/v1alpha3", "PodGroup", metadata("gang"), gang)
     member = claiming(job())

@@ -225,6 +225,13 @@ def group(version: str = "v1alpha2", **fields: Any) -> Object:
     return kube(f"scheduling.k8s.io/{version}", "PodGroup", metadata("gang", **fields), spec)
 
 
+def test_pods_of_a_workload_of_older_releases_are_one_job() -> None:
+    pods = [pod(f"w{index}", f"n{index}", annotations=TRAFFIC) for index in range(2)]
+    for each in pods:
+        each["spec"]["workloadRef"] = {"name": "load", "podGroup": "w"}
+    assert jobs_of(imported(*machines(), *pods))["load-w"]["nodes"] == ["n0", "n1"]
+
+
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
 def test_pods_of_a_group_are_one_job(version: str) -> None:
     pods = [in_group(pod(f"w{index}", f"n{index}", gpus=2)) for index in range(2)]

@@ -74,6 +74,13 @@ def asking(pods: int = 2, gpus: int = 8, *, own: Object | None = None, **spec: A
             },
             {"within": 1},
         ),
+        (
+            {
+                "kai.scheduler/segment-topology-required-placement": "x/rack",
+                "kai.scheduler/segment-size": "2",
+            },
+            {"within": 1},
+        ),
         ({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}, {}),
     ],
 )
@@ -106,6 +113,13 @@ def test_preferred_topologies_are_noted(own: Object) -> None:
         (
             {"kueue.x-k8s.io/podset-slice-required-topology": "x/rack"},
             "slice-required-topology: slices of None of its 2 pods: constraints on parts of a job",
+        ),
+        (
+            {
+                "kai.scheduler/segment-topology-required-placement": "x/rack",
+                "kai.scheduler/segment-size": "1",
+            },
+            "required-placement: slices of 1 of its 2 pods: constraints on parts of a job are not",
         ),
         (
             {"alpha.jobset.sigs.k8s.io/exclusive-topology": "x/rack"},
@@ -381,6 +395,10 @@ BY_RACK: Object = {"topology": [{"key": "x/rack"}]}
             ]},
             {"within": 1},
         ),
+        (  # of an earlier draft
+            {"replicatedJobs": [{"targetReplicatedJobs": "w", "constraints": BY_RACK}]},
+            {"within": 1},
+        ),
         (
             {"replicatedJobs": [
                 {"targetReplicatedJobs": ["driver"], "schedulingConstraints": BY_RACK}
@@ -414,6 +432,33 @@ def test_scheduling_of_a_job_set(scheduling: Object, found: Object | str) -> Non
             assert found in fault(*fleet(), LEVELS, one).replace("components[0].template.", "")
         else:
             assert limits(one) == found
+
+
+def test_placement_of_the_groups_of_a_leader_worker_set() -> None:
+    groups = {"size": 2, "workerTemplate": template(4)}
+    spec: Object = {"replicas": 1, "leaderWorkerTemplate": groups}
+    head = metadata("train", annotations=TRAFFIC)
+    made = kube("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", head, spec)
+    spec["groupPlacementPolicy"] = {"type": "Colocated", "topologyKey": "x/rack"}
+    assert limits(made, name="train-0") == {"within": 1}
+    spec["groupPlacementPolicy"]["type"] = "Exclusive"
+    assert "groupPlacementPolicy: constraints on parts of a job" in fault(*fleet(), LEVELS, made)
+
+
+def test_labels_that_operators_give_pods_name_the_pods_of_the_job() -> None:
+    """KubeRay labels pods by their role and group, Volcano by their task."""
+    for labels in ({"ray.io/node-type": "worker"}, {"ray.io/group": "g", "ray.io/cluster": "c"}):
+        group = {
+            "groupName": "g",
+            "replicas": 2,
+            "template": template(8, **near_pods("x/rack", labels)),
+        }
+        spec = {"headGroupSpec": {"template": template(0)}, "workerGroupSpecs": [group]}
+        head = metadata("c", annotations=TRAFFIC)
+        assert limits(kube("ray.io/v1", "RayCluster", head, spec), name="c") == {"within": 1}
+    task = {"name": "w", "replicas": 2, "template": template(8)}
+    task["template"]["spec"] |= near_pods("x/rack", {"volcano.sh/task-spec": "w"})
+    assert limits({**volcano(), "spec": {"tasks": [task]}}) == {"within": 1}
 
 
 def volcano(pods: int = 2, **spec: Any) -> Object:
