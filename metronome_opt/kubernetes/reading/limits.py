@@ -63,7 +63,7 @@ _GROUP_NAMES = (  # annotations of pods
 )
 _PARTS = ("tasks", "subGroupPolicy", "subGroups")  # of Jobs and PodGroups of Volcano, and of KAI
 _KAI_LEVEL = "topologyConstraint.requiredTopologyLevel"
-_OF_PARTS = "constraints on parts of a job are not read"
+_OF_PARTS = "constraints on parts of a job, or that keep jobs apart, are not read"
 _REMEDY = "remove it, or annotate the workload with ignore"
 _PREFERENCES = "preferredDuringSchedulingIgnoredDuringExecution"
 _CONSTRAINTS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
@@ -362,7 +362,7 @@ def _labels_of_annotations(asked: Asked, preferred: list[str]) -> Iterator[Field
             at[key].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
     modes = set(re.findall("Required|Preferred", stated.get(_SPREADING, "Preferred")))
     if modes != {"Preferred"}:
-        at[_SPREADING].fail(f"keeps jobs apart, which places cannot; {_REMEDY}")
+        at[_SPREADING].fail(f"{_OF_PARTS}; {_REMEDY}")
     yield from (at[key] for key in (*_REQUIRED, *_SLICES) if key in stated)
     preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
 

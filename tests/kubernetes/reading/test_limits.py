@@ -119,11 +119,11 @@ def test_preferred_topologies_are_noted(own: Object) -> None:
                 "kai.scheduler/segment-topology-required-placement": "x/rack",
                 "kai.scheduler/segment-size": "1",
             },
-            "required-placement: slices of 1 of its 2 pods: constraints on parts of a job are not",
+            "required-placement: slices of 1 of its 2 pods: constraints on parts of a job, or",
         ),
         (
             {"alpha.jobset.sigs.k8s.io/exclusive-topology": "x/rack"},
-            "exclusive-topology: constraints on parts of a job are not read; remove it, or an",
+            "exclusive-topology: constraints on parts of a job, or that keep jobs apart, are not",
         ),
         (
             {"volcano.sh/network-topology-highest-tier": "1"},
@@ -132,7 +132,7 @@ def test_preferred_topologies_are_noted(own: Object) -> None:
         ({"volcano.sh/network-topology-mode": "firm"}, "mode: must be hard or soft, got 'firm'"),
         (
             {"kueue.x-k8s.io/podset-topology-spreading": '{"enforcementMode": "Required"}'},
-            "podset-topology-spreading: keeps jobs apart, which places cannot; remove it, or",
+            "podset-topology-spreading: constraints on parts of a job, or that keep jobs apart, ",
         ),
     ],
 )
@@ -409,7 +409,7 @@ BY_RACK: Object = {"topology": [{"key": "x/rack"}]}
             {"replicatedJobs": [
                 {"targetReplicatedJobs": ["w"], "job": {"schedulingConstraints": BY_RACK}}
             ]},
-            "spec.scheduling.replicatedJobs[0].job: constraints on parts of a job are not read",
+            "spec.scheduling.replicatedJobs[0].job: constraints on parts of a job, or that keep",
         ),
     ],
 )  # fmt: skip
