@@ -79,14 +79,12 @@ class PodTemplate:
 
         These are a workload inside another one, and templates of jobs, from the outside in.
         """
-        found = [self.maker.annotations] if self.maker else []
-        outer: Field | None = self.template.root
-        for step in self.template.path[:-1] if outer else ():
-            assert outer is not None  # noqa: S101 (as it has a path)
-            outer = outer.inside(outer.value[step], step)
-            if isinstance(outer.value, dict):
-                found.append(outer.at("metadata.annotations").texts())
-        return [*found, self.template.at("metadata.annotations").texts()]
+        holders: list[Field] = [] if self.maker is None else [self.maker]
+        inner: Any = self.template.root
+        for step in self.template.path[:-1] if inner else ():
+            inner = inner.inside(inner.value[step], step)
+            holders += [inner] if isinstance(inner.value, dict) else []
+        return [holder.at("metadata.annotations").texts() for holder in (*holders, self.template)]
 
     @cached_property
     def needs(self) -> Resources:
@@ -117,10 +115,9 @@ class WorkloadKind(ObjectKind):
     patch: Callable[[KubernetesObject, PodTemplate], tuple[Field, list[Field]]] | None = None
 
 
-def _numbered(
-    title: str, spec: Field, prefix: str, first: int = 0, stem: str | None = None
-) -> PodTemplate:
+def _numbered(title: str, spec: Field, prefix: str, stem: str | None = None) -> PodTemplate:
     """Return the replicas of a template, with their numbers in their names."""
+    first = spec.at("ordinals.start").integer(0, 0)
     names = [f"{prefix}-{first + index}" for index in range(_count(spec / "replicas"))]
     return PodTemplate(title, names, spec / "template", stem)
 
@@ -169,15 +166,18 @@ def _of_roles(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     """Yield the pods of a TrainJob: those of its runtime, but for what it states itself."""
-    resources, runtime = workload.at("spec.trainer.resourcesPerNode"), _runtime_of(workload)
-    count, prefix = _nodes_of(workload), f"{workload.name}-"
+    trainer, reference = workload.at("spec.trainer"), workload.at("spec.runtimeRef")
+    kind, name = (reference / "kind").text(RUNTIMES[0]), (reference / "name").text("?")
+    runtime, prefix = workload.find(kind, workload.group, name), f"{workload.name}-"
     if runtime is None:
+        count = _count(_require(workload, "numNodes"))
         container = {"name": _TRAINER, "resources": _require(workload, "resourcesPerNode").value}
         template = workload.inside({"spec": {"containers": [container]}}, "spec", "trainer")
         names = [f"{prefix}{_TRAINER}-0-{index}" for index in range(count)]
         yield PodTemplate(_TRAINER, names, _patched(workload, _TRAINER, template))
         return
-    mpi = runtime.at("spec.mlPolicy.mpi")
+    resources, mpi = trainer / "resourcesPerNode", runtime.at("spec.mlPolicy.mpi")
+    count = _count(trainer / "numNodes", _count(runtime.at("spec.mlPolicy.numNodes")))
     leads = (mpi / "runLauncherAsNode").flag()  # the launcher is one of the nodes
     for group in runtime.at("spec.template.spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
@@ -223,21 +223,6 @@ def _write_over(target: dict[str, Any], key: str, value: Any) -> None:
             _write_over(target[key], name, inner)
     else:
         target[key] = deepcopy(value)
-
-
-def _runtime_of(workload: KubernetesObject) -> KubernetesObject | None:
-    """Return the runtime of a TrainJob, if it was read."""
-    kind = workload.at("spec.runtimeRef.kind").text(RUNTIMES[0])
-    return workload.find(kind, workload.group, workload.at("spec.runtimeRef.name").text("?"))
-
-
-def _nodes_of(workload: KubernetesObject) -> int:
-    runtime = _runtime_of(workload)
-    if runtime is None:
-        return _count(_require(workload, "numNodes"))
-    return _count(
-        workload.at("spec.trainer.numNodes"), _count(runtime.at("spec.mlPolicy.numNodes"))
-    )
 
 
 def _require(workload: KubernetesObject, name: str) -> Field:
@@ -308,13 +293,9 @@ def _of_groups(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 
 def _of_replicas(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    """Yield the pods of a Deployment or a ReplicaSet, which differ by random characters."""
-    yield _numbered("pods", workload / "spec", workload.name, stem=workload.name)
-
-
-def _of_stateful_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    first = workload.at("spec.ordinals.start").integer(0, 0)
-    yield _numbered("pods", workload / "spec", workload.name, first)
+    """Yield the pods of a set; but for a StatefulSet, they differ by random characters."""
+    stem = None if workload.kind == "StatefulSet" else workload.name
+    yield _numbered("pods", workload / "spec", workload.name, stem)
 
 
 def _of_list(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
@@ -383,22 +364,13 @@ def _has_traffic(value: Any) -> bool:
 _GANG_VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
 _DEVICE_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _TRAINER_GROUP = "trainer.kubeflow.org"
-_KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
     "title_labels": ("training.kubeflow.org/replica-type",),
 }
-_ROLES = {  # of kinds of Kubeflow's training operator, by the field that holds them
-    "PyTorchJob": "pytorch",
-    "MPIJob": "mpi",
-    "TFJob": "tf",
-    "JAXJob": "jax",
-    "XGBoostJob": "xgb",
-    "PaddleJob": "paddle",
-    "MXJob": "mx",
-}
-_RAY_GROUP, _ROLE_LABELS = "ray.io", ("ray.io/node-type",)
+_OPERATORS = ("PyTorch", "MPI", "TF", "JAX", "XGBoost", "Paddle", "MX")  # with roles
+_FIELDS = {"XGBoost": "xgb"}  # of roles, where these are not called like the kind
 _RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",), "title_labels": ("ray.io/group",)}
 _KINDS = (
     ObjectKind("Node", namespaced=False),
@@ -443,13 +415,13 @@ _KINDS = (
     ),
     *(
         WorkloadKind(
-            kind,
-            _KUBEFLOW,
-            ("v1", "v2beta1") if kind == "MPIJob" else ("v1",),
-            pods=partial(_of_roles, f"spec.{field}ReplicaSpecs"),
+            f"{name}Job",
+            "kubeflow.org",
+            ("v1", "v2beta1") if name == "MPI" else ("v1",),
+            pods=partial(_of_roles, f"spec.{_FIELDS.get(name, name.lower())}ReplicaSpecs"),
             **_TRAINING_OPERATOR,
         )
-        for kind, field in _ROLES.items()
+        for name in _OPERATORS
     ),
     *(
         WorkloadKind(kind, "sagemaker.amazonaws.com", pods=partial(_of_list, "spec.replicaSpecs"))
@@ -496,7 +468,7 @@ _KINDS = (
         "StatefulSet",
         "apps",
         is_of_jobs=False,
-        pods=_of_stateful_set,
+        pods=_of_replicas,
         rank_labels=("apps.kubernetes.io/pod-index",),
     ),
     WorkloadKind("Deployment", "apps", is_of_jobs=False, pods=_of_replicas),
@@ -523,10 +495,9 @@ def labelled(workload: KubernetesObject, pods: PodTemplate) -> Field:
     """Return a template with the labels that its pods get by the kind of their workload."""
     maker = pods.maker or workload
     kind, metadata = kind_of(maker), pods.template / "metadata"
-    role = "head" if pods.title == "head" else "worker"
     labels = {
-        **(dict.fromkeys(_ROLE_LABELS, role) if kind.group == _RAY_GROUP else {}),
-        **dict.fromkeys(kind.job_labels, maker.name),
+        "ray.io/node-type": "head" if pods.title == "head" else "worker",  # of no other kind
+        **{label.split()[0]: maker.name for label in kind.job_labels},
         **dict.fromkeys(kind.title_labels, pods.title.lower()),
         **(metadata / "labels").texts(),
     }
