@@ -31,7 +31,7 @@ from metronome_opt.kubernetes.reading.kinds import (
     states_traffic,
 )
 from metronome_opt.kubernetes.reading.objects import Objects
-from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.pods import Pod, group_of
 from metronome_opt.kubernetes.reading.resources import (
     accelerators_of,
     check_claims,
@@ -191,8 +191,7 @@ def _read_job(
     taken = [_take(untaken, workload.namespace, stem) for stem in stems]
     templates = [labelled(workload, pods) for pods in holding]
     stated = [mapping for pods in holding for mapping in pods.stated]
-    groups = [template.at("spec.schedulingGroup.podGroupName").value for template in templates]
-    groups += [pod.gang for pod in taken if pod is not None]
+    groups = [group_of(pod) for pod in (*templates, *filter(None, taken))]
     return ImportedJob(
         workload,
         name,

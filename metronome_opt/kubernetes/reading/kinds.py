@@ -195,13 +195,14 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 def _patched(workload: KubernetesObject, title: str, template: Field) -> Field:
     """Return a template of a TrainJob's runtime with what the TrainJob writes over it."""
-    value = deepcopy(dict(template.mapping()))
+    parts = {part: {**(template / part).mapping()} for part in _PATCHED}
+    value = deepcopy({**template.mapping(), **parts})
     for jobs, patch in _patches(workload):
         names = [(job / "name").text() for job in jobs.items()]
         stated = [(part, key) for part, keys in _PATCHED.items() for key in keys]
         for part, key in stated if title in (names or [title]) else ():
             if field := patch / part / key:
-                _write_over(value.setdefault(part, {}), key, field.value)
+                _write_over(value[part], key, field.value)
     return replace(template, value=value)
 
 
@@ -242,16 +243,18 @@ def _patch_train_job(workload: KubernetesObject, pods: PodTemplate) -> tuple[Fie
     template = Field({"spec": {"containers": [{"name": name} for name in names]}}, workload.where)
     own, spec = f"{DEFAULT_GROUP}/inject", workload / "spec"
     patches = (spec / "runtimePatches").items()
-    found = next((patch.value for patch in patches if (patch / "manager").value == own), None)
-    inner: dict[str, Any] = {"template": {"spec": {}}}
-    patch = found or {"manager": own, "trainingRuntimeSpec": inner}
+    path = "trainingRuntimeSpec.template.spec"
+    found = (each for each in patches if (each / "manager").value == own and each.at(path))
+    new = {"manager": own, "trainingRuntimeSpec": {"template": {"spec": {}}}}
+    patch = next((each.value for each in found), new)
     job = {"name": pods.title, "template": {"spec": {"template": template.value}}}
-    jobs = Field(patch, workload.where).at("trainingRuntimeSpec.template.spec")
+    jobs = Field(patch, workload.where).at(path)
     replace_item(jobs, "replicatedJobs", job)
     replace_item(spec, "runtimePatches", patch, key="manager")
     containers = template.at("spec.containers").items()
     others = [part for part in containers if (part / "name").value != _TRAINER]
-    spec.value.setdefault("trainer", {})
+    if not spec / "trainer":
+        spec.value["trainer"] = {}
     return template, [spec / "trainer"] * (len(others) < len(containers)) + others
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.reading.fields import KubernetesObject, ReadingContext
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, ReadingContext
 from metronome_opt.kubernetes.reading.kinds import TRAFFIC, workload_kinds
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
@@ -22,6 +22,14 @@ SCHEDULING_GATE = f"{DEFAULT_GROUP}/place"
 _OVER = ("Succeeded", "Failed")
 _REPLICA_SET = "pod-template-hash"  # a label with the end of the name of a Deployment's ReplicaSet
 _LAST = 10**9
+
+
+def group_of(pod: Field) -> str | None:
+    """Return the PodGroup of a pod or a template, of older releases that of a Workload."""
+    workload = pod.at("spec.workloadRef")
+    stated = [workload / name for name in ("name", "podGroup", "podGroupReplicaKey")]
+    names = [pod.at("spec.schedulingGroup.podGroupName"), *stated]
+    return "-".join(name.text() for name in names if name) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +81,8 @@ class Pod(KubernetesObject):
 
     @cached_property
     def gang(self) -> str | None:
-        """The PodGroup that it is in, of older releases of a Workload; None if it is in none."""
-        of_workload = self.at("spec.workloadRef")
-        names = [of_workload / name for name in ("name", "podGroup", "podGroupReplicaKey")]
-        stated = [self.at("spec.schedulingGroup.podGroupName")] if not of_workload else names
-        return "-".join(name.text() for name in stated if name) or None
+        """The PodGroup that it is in; None if it is in none."""
+        return group_of(self)
 
     @property
     def states_traffic(self) -> bool:

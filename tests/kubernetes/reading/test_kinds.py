@@ -242,6 +242,12 @@ def test_pods_of_a_group_are_one_job(version: str) -> None:
     assert read["each"]["gpus"] == 2
 
 
+def test_a_group_has_a_name() -> None:
+    made = job()
+    made["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": {"x": 1}}
+    assert "schedulingGroup.podGroupName: must be text" in fault(*machines(), made)
+
+
 def test_workloads_of_a_group_are_one_job() -> None:
     one, two = job("one", pods=1), job("two", pods=2)
     for each in (one, two):

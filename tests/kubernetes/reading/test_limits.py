@@ -456,8 +456,8 @@ def test_labels_that_operators_give_pods_name_the_pods_of_the_job() -> None:
         spec = {"headGroupSpec": {"template": template(0)}, "workerGroupSpecs": [group]}
         head = metadata("c", annotations=TRAFFIC)
         assert limits(kube("ray.io/v1", "RayCluster", head, spec), name="c") == {"within": 1}
-    task = {"name": "w", "replicas": 2, "template": template(8)}
-    task["template"]["spec"] |= near_pods("x/rack", {"volcano.sh/task-spec": "w"})
+    near = near_pods("x/rack", {"volcano.sh/task-spec": "w"})
+    task = {"name": "w", "replicas": 2, "template": template(8, **near)}
     assert limits({**volcano(), "spec": {"tasks": [task]}}) == {"within": 1}
 
 
