@@ -92,7 +92,8 @@ class LiveCluster:
                 where, is_namespaced = f"{kind.group}/{version}", kind.namespaced
                 wanted = resource(where, kind.kind, kind.plural, namespaced=is_namespaced)
                 try:
-                    self._objects.add(("cluster", item) for item in self.listed(wanted))
+                    found = [("cluster", item) for item in self.listed(wanted)]
+                    self._objects.add(found, are_all=False)
                 except ClusterError as error:
                     if error.code != 404:
                         raise

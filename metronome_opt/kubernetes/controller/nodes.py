@@ -73,7 +73,8 @@ class Nodes:
             if number is None or pod.is_over or (pod.asks and pod.job in self._state.reservations):
                 continue
             key = (pod.uid, pod.version)
-            needs[key] = self._needs.get(key) or _needs(pod)
+            last = None if pod.at("spec.resourceClaims") else self._needs.get(key)
+            needs[key] = last or _needs(pod)  # what is claimed may become known later
             held[number] += needs[key]
         self._needs = needs
         self.differing = []

@@ -66,11 +66,11 @@ class Objects:
         stated = any(states_traffic(workload.value) for workload in self.workloads())
         return stated or any(pod.gang or pod.states_traffic for pod in self.pods())
 
-    def add(self, documents: Iterable[tuple[str, Any]]) -> None:
+    def add(self, documents: Iterable[tuple[str, Any]], *, are_all: bool = True) -> None:
         """Add the objects of documents and lists, with their locations; equal ones are one.
 
         Objects without a name, of an unknown version, that contradict another one of their name, or
-        that state traffic and are not read are refused together.
+        that state traffic and are not read although `documents` are all, are refused together.
         """
         faults = Faults()
         for where, document in documents:
@@ -81,7 +81,7 @@ class Objects:
             lines = [
                 f"{item.where}: states traffic, which is read of no {item.kind} "
                 f"{item.at('apiVersion').value}; {_REMEDY}"
-                for item in self._find_unread()
+                for item in (self._find_unread() if are_all else ())
             ]
             if lines:
                 raise InputError(lines[0], lines[1:])
@@ -146,7 +146,8 @@ class Objects:
         while through := [
             item
             for item in left
-            if (item.kind, item.namespace, item.name) in owners or not read.isdisjoint(item.owners)
+            if (item.kind, item.namespace, item.name) in owners
+            or not (read | owners).isdisjoint(item.owners)
         ]:
             left = [item for item in left if item not in through]
             read |= {(item.kind, item.namespace, item.name) for item in through}

@@ -201,6 +201,9 @@ def test_gangs_keep_to_the_constraints_of_their_pod_groups(group: dict[str, Any]
                 value["metadata"]["annotations"]["metronome.x-k8s.io/job"] = "a"
             elif pod == "annotation":
                 value["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "pg"
+                group["metadata"]["annotations"] = {
+                    "metronome.x-k8s.io/model": "a copy of the job's"
+                }
             else:
                 value["metadata"]["ownerReferences"] = [owner]
                 group["metadata"]["ownerReferences"] = [owner]

@@ -594,7 +594,11 @@ def test_pods_with_traffic_are_read_by_owner_whatever_its_kind() -> None:
     owned = {**owned_by("Dance", "d"), "annotations": TRAFFIC}
     pods = [pod(f"d-{index}", f"n{index}", **owned) for index in range(2)]
     helper = pod("d-help", "n0", gpus=0, **owned)
-    # The object that they come of is represented by them; so is what is made of it.
+    # The object that they come of is represented by them; so is what is made of it, such as the
+    # PodGroup to which Volcano copies annotations.
+    group = kube("scheduling.volcano.sh/v1beta1", "PodGroup", metadata("g"), {})
+    group["metadata"] |= {"annotations": TRAFFIC, **owned_by("Dance", "d")}
+    assert "d" in jobs_of(imported(*machines(), group, *pods))
     made = annotated(UNREAD, "spec", "template")
     part = kube("example.org/v1", "Step", metadata("s", **owned_by("Dance", "d")), {})
     read = jobs_of(imported(*machines(), made, annotated(part), *pods, helper))
