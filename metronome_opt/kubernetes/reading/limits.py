@@ -204,14 +204,9 @@ class LimitReader:
         """Yield groups of nodes of which all pods are in one; a node without a group is in none."""
         for term in self._own_terms(asked, preferred):
             yield term, self._by_label((term / "topologyKey").text())
-        yield from (
-            (key, self._by_label(key.text()))
-            for found in (
-                _labels_of_annotations(asked, preferred),
-                _labels_of_policies(policies, preferred),
-            )
-            for key in found
-        )
+        stated = _labels_of_annotations(asked, preferred)
+        for key in (*stated, *_labels_of_policies(policies, preferred)):
+            yield key, self._by_label(key.text())
         yield from self._by_tiers(asked, policies, preferred)
 
     def _by_label(self, key: str) -> dict[str, str | None]:

@@ -200,12 +200,10 @@ def scheduling_policies(root: KubernetesObject) -> Iterator[tuple[Field, list[st
     yield scheduling, None
     for name, targets in _POLICIES.items():
         for policy in (scheduling / name).items():
-            jobs = policy / targets  # a name in the oldest form
-            names = (
-                [jobs.value]
-                if isinstance(jobs.value, str)
-                else [job.text() for job in jobs.items()]
-            )
+            jobs = policy / targets
+            if isinstance(jobs.value, str):  # in the oldest form
+                jobs = jobs.inside([jobs.value])
+            names = [job.text() for job in jobs.items()]
             yield policy, names
             yield policy / "job", names
 
