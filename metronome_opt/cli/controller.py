@@ -55,6 +55,7 @@ def controller(
             show_default="none: slots change only if jobs arrive or depart",
         ),
     ] = None,
+    gpu_resource: options.GpuResources = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics here.")
     ] = None,
@@ -87,7 +88,7 @@ def controller(
     metrics = ControllerMetrics()
     with ExitStack() as stack:
         client = stack.enter_context(connect(kubeconfig))
-        live = LiveCluster(client)
+        live = LiveCluster(client, gpu_resource or ())
         if listen is not None:
             _answer_scrapes(listen, metrics)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,7 +10,7 @@ from pathlib import Path
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.kubernetes.reading.annotations import Annotations
 from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
-from metronome_opt.kubernetes.reading.resources import neediest
+from metronome_opt.kubernetes.reading.resources import explain_no_gpus, neediest
 from metronome_opt.kubernetes.state.records import JOB_FORMAT, Gang, request
 from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Resources
@@ -125,4 +125,6 @@ def _needs(members: GangPods) -> Resources:
     if len(numbers) > 1:
         gpus = " and ".join(map(str, numbers))
         raise InputError(f"{members.job}: its pods ask for {gpus} GPUs; tasks need equal numbers")
+    if numbers == [0]:
+        raise InputError(f"{members.job}: {explain_no_gpus(members.pods[0])}")
     return neediest(every)

@@ -10,8 +10,9 @@ from typing import Any
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, Manifest
 from metronome_opt.kubernetes.reading.annotations import Annotations, merge
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, replace_item
-from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of, pods_of
-from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
+from metronome_opt.kubernetes.reading.kinds import PodTemplate, kind_of, pods_of, states_traffic
+from metronome_opt.kubernetes.reading.limits import CONSTRAINTS
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.reading.resources import explain_no_gpus
 
@@ -99,10 +100,6 @@ def _inject(workload: KubernetesObject) -> bool:
     kind = kind_of(workload)
     if Annotations(workload.where, workload.annotations).ignored:
         return False
-    if kind.patch is not None:
-        tasks, template, environment = kind.patch(workload)
-        _gate(template, _annotations(workload, tasks), [environment])
-        return True
     by_job: dict[str | None, list[PodTemplate]] = defaultdict(list)
     every = list(pods_of(workload))
     for pods in every:
@@ -116,7 +113,10 @@ def _inject(workload: KubernetesObject) -> bool:
         for pods in holding if tasks > 1 else ():
             if gated.setdefault(id(pods.template.value), pods) is pods:
                 annotations = _annotations(workload, tasks, pods)
-                _gate(pods.template, annotations, pods.template.at("spec.containers").items())
+                template, environments = pods.template, pods.template.at("spec.containers").items()
+                if kind.patch is not None:
+                    template, environments = kind.patch(workload, pods)
+                _gate(template, annotations, environments)
     return bool(gated)
 
 
@@ -138,23 +138,24 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
         replace_item(environment, "env", VARIABLE)
 
 
-def _annotations(
-    workload: KubernetesObject, tasks: int, pods: PodTemplate | None = None
-) -> dict[str, str]:
-    """Return the annotations of a pod: its traffic, its job if it is known, its number of tasks."""
-    stated = pods.stated if pods else []
-    checked = Annotations(workload.where, merge(workload.annotations, *stated))
+def _annotations(workload: KubernetesObject, tasks: int, pods: PodTemplate) -> dict[str, str]:
+    """Return the annotations of a pod: its traffic, its job if it is known, its number of tasks.
+
+    Constraints on its nodes come with them.
+    """
+    checked = Annotations(workload.where, merge(workload.annotations, *pods.stated))
     checked.check()
     if not checked.traffic():
         checked["traffic"].fail("missing; state what a task sends: traffic, or model and batch")
     ours = {
-        name: text for name, text in workload.annotations.items() if name.startswith(DEFAULT_GROUP)
+        name: text
+        for name, text in workload.annotations.items()
+        if name.startswith(DEFAULT_GROUP) or name in CONSTRAINTS
     }
-    is_named = not workload.is_generated and (pods is None or pods.is_named)
-    name = (pods and pods.job) or workload.name
-    job = {f"{DEFAULT_GROUP}/job": name} if is_named else {}
+    is_named = pods.is_named and not workload.is_generated
+    job = {f"{DEFAULT_GROUP}/job": pods.job or workload.name} if is_named else {}
     return {
-        **merge(ours, *stated),
+        **merge(ours, *pods.stated),
         **job,
         f"{DEFAULT_GROUP}/tasks": str(tasks),
     }

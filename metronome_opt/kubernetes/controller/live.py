@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -30,36 +31,78 @@ from metronome_opt.kubernetes.controller.client import (
     EVENTS,
     NODES,
     PODS,
+    ClusterError,
+    Resource,
     apply,
     delete,
     listed,
     merge,
+    resource,
 )
+from metronome_opt.kubernetes.reading.fields import KubernetesObject
+from metronome_opt.kubernetes.reading.kinds import DEVICE_KINDS, HYPER_NODE, KINDS, POD_GROUP
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
+from metronome_opt.kubernetes.reading.resources import count_claimable
 
 _THREADS = 4  # most of the time is spent on waiting for the server
 Item = TypeVar("Item")
 
 
 class LiveCluster:
-    """A cluster behind an API server."""
+    """A cluster behind an API server; some resources count as GPUs, by default known ones."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, gpu_resources: Sequence[str] = ()) -> None:
         self._client = client
+        self._gpu_resources = gpu_resources
         self._hosts: dict[str, str] = {}
+        self._objects = Objects()
 
     def pods(self) -> list[Pod]:
-        """Return all pods of the cluster."""
-        return [Pod.of(item) for item in listed(self._client, PODS, ALL_NAMESPACES)]
+        """Return all pods; if any claims devices, read what these are."""
+        self._objects = Objects(self._gpu_resources)
+        pods = [Pod.of(item, self._objects.context) for item in self.listed(PODS)]
+        if any(pod.at("spec.resourceClaims") for pod in pods):
+            self._read(DEVICE_KINDS)
+        return pods
 
-    def nodes(self) -> list[Mapping[str, Any]]:
-        """Return all nodes."""
-        nodes = listed(self._client, NODES)
-        self._hosts = {
-            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(HOSTNAME, "")
-            for node in nodes
-        }
-        return list(nodes)
+    def nodes(self) -> list[KubernetesObject]:
+        """Return all nodes, after their pods were read."""
+        nodes = []
+        for item in self.listed(NODES):
+            name, context = item["metadata"]["name"], self._objects.context
+            own = {"kind": "Node", "group": "", "namespace": "", "name": name}
+            nodes.append(KubernetesObject(item, f"Node {name}", context=context, **own))
+        self._hosts = {node.name: node.labels.get(HOSTNAME, "") for node in nodes}
+        return nodes
+
+    def claimable(self) -> dict[str, Counter[str]]:
+        """Return the devices that can be claimed, by node and resource."""
+        return count_claimable(self._objects.of("ResourceSlice"))
+
+    def constraints(self) -> Objects:
+        """Read the objects that say where pods may run together."""
+        self._read((POD_GROUP, HYPER_NODE))
+        return self._objects
+
+    def _read(self, names: Collection[str]) -> None:
+        """Read all objects of some kinds, in the first version that the server knows."""
+        for kind in (kind for kind in KINDS.values() if kind.kind in names):
+            for version in kind.versions:
+                where, is_namespaced = f"{kind.group}/{version}", kind.namespaced
+                wanted = resource(where, kind.kind, kind.plural, namespaced=is_namespaced)
+                try:
+                    found = [("cluster", item) for item in self.listed(wanted)]
+                    self._objects.add(found, are_all=False)
+                except ClusterError as error:
+                    if error.code != 404:
+                        raise
+                else:
+                    break
+
+    def listed(self, kind: Resource) -> list[Manifest]:
+        """Return the objects of a kind in all namespaces."""
+        return listed(self._client, kind, ALL_NAMESPACES)
 
     def claims(self, namespace: str | None) -> list[Manifest]:
         """Return the claims that we have written to a namespace, None for all."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.admission import AdmissionDecision
@@ -31,7 +31,7 @@ from metronome_opt.kubernetes.controller.claims import (
 )
 from metronome_opt.kubernetes.controller.gangs import GangPods, gang_of, jobs_of, without_place
 from metronome_opt.kubernetes.controller.nodes import Nodes
-from metronome_opt.kubernetes.reading.fields import UnsuitableError
+from metronome_opt.kubernetes.reading.fields import KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.limits import Asked, LimitReader
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state.migrations import apply_migrations, decide_migrations, reroute
@@ -98,7 +98,7 @@ class Controller:
         self._clock, self._unix_clock = clock, unix_clock
         self._unbound: dict[str, float] = {}  # by uid of the pod: since when
         self._nodes = Nodes(state, clock)
-        self._limits = LimitReader(state.cluster, {})
+        self._read_limits: Callable[[], LimitReader]  # once in a round, if a gang needs them
         self._claims: Mapping[tuple[str, str], Manifest] | None = None  # if read in this round
         self._claims_read = -math.inf
         self._pauses: dict[str, tuple[float, float]] = {}  # by job: how long, and until when
@@ -112,7 +112,7 @@ class Controller:
         self.deferred: set[str] = set()
         self._reported: dict[str, str] = {}  # by job or node
 
-    def reconcile(self, pods: Collection[Pod], nodes: Collection[Mapping[str, Any]]) -> int:
+    def reconcile(self, pods: Collection[Pod], nodes: Collection[KubernetesObject]) -> int:
         """Reconcile once; return the number of gangs that still wait.
 
         Parameters
@@ -121,7 +121,11 @@ class Controller:
             All pods and nodes of the cluster.
         """
         self._nodes.follow(nodes)
-        self._limits = LimitReader.of_nodes(self.state.cluster, nodes, pods)
+        remaining = [pod for pod in pods if not pod.is_over]
+        known = {node.name: node for node in nodes if node.name in self.state.index}
+        self._read_limits = cache(
+            lambda: LimitReader(self.state.cluster, self._cluster.constraints(), known, remaining)
+        )
         now, self._claims = self._clock(), None
         if now - self._claims_read >= _CLAIMS_S:  # they may have been deleted or changed
             self._claims = {key(item): item for item in self._cluster.claims(self._namespace)}
@@ -136,7 +140,7 @@ class Controller:
         waiting: list[tuple[Gang, GangPods]] = []
         for members in jobs.values():
             self._attempt(members, lambda of: self._settle(of, waiting))
-        self._nodes.count_others(pods, nodes)
+        self._nodes.count_others(pods, nodes, self._cluster.claimable())
         # By priority, then by age; no gang is preempted.
         waiting.sort(key=lambda item: (-item[0].weight, item[1].created, item[1].job))
         for job, (there, _) in self._moving.items():  # no other job is placed there meanwhile
@@ -182,9 +186,9 @@ class Controller:
         if members.pods:
             self._record(members.job, members.pods[0].references, reason, message, cause)
 
-    def _report_node(self, node: Mapping[str, Any], message: str) -> None:
+    def _report_node(self, node: KubernetesObject, message: str) -> None:
         """Record once that a node differs from the state."""
-        name, uid = (node["metadata"][key] for key in ("name", "uid"))
+        name, uid = node.name, node.at("metadata.uid").text()
         about = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
         remedy = "to place jobs there, write it into the file of --cluster and start again"
         self._record(name, [about], "NotInState", f"{message}; {remedy}")
@@ -238,15 +242,17 @@ class Controller:
         elif self._clock() >= until:
             waiting.append((gang, members))
 
-    def _gang_of(self, members: GangPods) -> Gang:
-        """Return the gang that a job requests, with the limits that its pods state."""
+    def _gang_of(self, members: GangPods, nodes: Sequence[str] = ()) -> Gang:
+        """Return the gang that a job requests, with limits; a running one may keep its nodes."""
         gang, pods = gang_of(members, self.state.cluster), members.pods
-        templates, annotations = [*map(without_place, pods)], pods[0].annotations
-        asked = Asked(pods[0], templates, annotations, gang.tasks, gang.each)
+        templates, stated = [*map(without_place, pods)], pods[0].annotations
+        asked = Asked(pods[0], templates, stated, gang.tasks, gang.each, pods[0].gang, nodes=nodes)
+        limits: dict[str, Any] = {"allowed_nodes": nodes}
         try:
-            limits, _ = self._limits.read(asked)
-        except UnsuitableError as reason:
-            raise InputError(f"{members.job}: {reason}") from None
+            limits, _ = self._read_limits().read(asked)
+        except (InputError, UnsuitableError) as error:
+            if not nodes:
+                raise InputError(f"{members.job}: {error}") from None
         return Gang.model_validate({**dict(gang), **limits})
 
     def _recover(self, members: GangPods) -> Reservation | None:
@@ -254,9 +260,9 @@ class Controller:
         assigned = sorted((*members.placed, *members.done), key=lambda pod: pod.rank)
         slots, slot_ms = stated_slots(assigned[0]), self.state.cluster.slot_ms
         with suppress(*_UNREADABLE):
-            gang = self._gang_of(members)
+            nodes = tuple(pod.place or "" for pod in assigned)
+            gang = self._gang_of(members, nodes)
             if len(assigned) == gang.tasks:
-                nodes = tuple(pod.place or "" for pod in assigned)
                 paths = tuple(tuple(spines) for spines in slots.get("paths", ()))
                 gang = at_place(self.state, gang, self.state.placement_at(gang, nodes, paths))
                 # A measured job may iterate faster than its annotations state.

@@ -26,12 +26,15 @@ from metronome_opt.kubernetes.reading.kinds import (
     TRAFFIC,
     PodTemplate,
     kind_of,
+    labelled,
     pods_of,
+    states_traffic,
 )
-from metronome_opt.kubernetes.reading.objects import Objects, states_traffic
-from metronome_opt.kubernetes.reading.pods import Pod
+from metronome_opt.kubernetes.reading.objects import Objects
+from metronome_opt.kubernetes.reading.pods import Pod, group_of
 from metronome_opt.kubernetes.reading.resources import (
     accelerators_of,
+    check_claims,
     explain_no_gpus,
     neediest,
 )
@@ -102,7 +105,8 @@ def read_jobs(
     tolerated = _tolerated_costs(objects.of(APP_GROUP))
     jobs = []
     for job in (*candidates, *_claimed_jobs(unowned)):
-        with faults.collect(job.source.title):
+        is_stated = states_traffic(job.source.value)
+        with faults.collect(job.source.title, job.source.where if is_stated else ""):
             job.entry = _entry_of(job, slot_ms, tolerated)
             jobs.append(job)
     faults.refuse()
@@ -180,13 +184,14 @@ def _read_job(
     if len({pods.needs.gpus for pods in holding}) > 1:
         different = ", ".join(f"{pods.title} {pods.needs.gpus}" for pods in holding)
         raise UnreadableError(f"with different numbers of GPUs ({different})")
+    for pods in holding:
+        check_claims(pods.template / "spec")
     expected = [name for pods in holding for name in pods.names]
     stems = [pods.stem or name for pods in holding for name in pods.names]
     taken = [_take(untaken, workload.namespace, stem) for stem in stems]
-    templates = [pods.template for pods in holding]
+    templates = [labelled(workload, pods) for pods in holding]
     stated = [mapping for pods in holding for mapping in pods.stated]
-    groups = [template.at("spec.schedulingGroup.podGroupName").value for template in templates]
-    groups += [pod.gang for pod in taken if pod is not None]
+    groups = [group_of(pod) for pod in (*templates, *filter(None, taken))]
     return ImportedJob(
         workload,
         name,
@@ -293,6 +298,8 @@ def _entry_of(
     if len(job.expected) < 2:
         raise UnsuitableError("of a single pod, which sends nothing")
     if not traffic:
+        if states_traffic(source.value):
+            raise UnreadableError("only of pods without GPUs; annotate the whole, or other pods")
         raise UnsuitableError("no traffic known")
     # In a ring some pods send inside their node; otherwise all cross links, or none do.
     if len({claim.crosses for claim in job.claims}) > 1:

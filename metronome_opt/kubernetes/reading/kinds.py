@@ -16,7 +16,7 @@ from metronome_opt.kubernetes.reading.fields import (
     UnreadableError,
     replace_item,
 )
-from metronome_opt.kubernetes.reading.resources import DEVICE_GROUP, needs_of
+from metronome_opt.kubernetes.reading.resources import DEVICE_GROUP, RUNTIMES, needs_of
 from metronome_opt.scenario.cluster import MAX_TASKS
 from metronome_opt.scenario.nodes import Resources
 
@@ -26,10 +26,22 @@ TRAFFIC_SOURCES = ("model", "traffic")
 TRAFFIC = frozenset(f"{DEFAULT_GROUP}/{name}" for name in TRAFFIC_SOURCES)
 """Their names in an object."""
 
+IGNORE = f"{DEFAULT_GROUP}/ignore"
+"""The annotation of an object that is to be ignored."""
+
 HYPER_NODE, TOPOLOGY, POD_GROUP = "HyperNode", "Topology", "PodGroup"
+DEVICE_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+"""Kinds by which claimed devices are known."""
 APP_GROUP, NETWORK_TOPOLOGY = "AppGroup", "NetworkTopology"
 
 _TRAINER = "node"  # the job and the container of a TrainJob in which training happens
+_PATCHED = {  # what decides where pods of a runtime run, and what they state
+    "metadata": ("annotations", "labels"),
+    "spec": (
+        *("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"),
+        *("resourceClaims", "schedulingGroup"),
+    ),
+}
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # a label of jobs of a runtime
 
 
@@ -42,6 +54,11 @@ class ObjectKind:
     versions: tuple[str, ...] = ("v1",)  # that are understood
     namespaced: bool = True
     is_of_jobs: bool = False  # whether only jobs have such objects
+
+    @property
+    def plural(self) -> str:
+        """Their name in the API, as `DeviceClass` has ``deviceclasses``."""
+        return f"{self.kind.lower()}{'es' if self.kind.endswith('s') else 's'}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +75,16 @@ class PodTemplate:
 
     @cached_property
     def stated(self) -> list[Mapping[str, str]]:
-        """Their annotations, and before them those of the workload inside another one."""
-        own = self.template.at("metadata.annotations").texts()
-        return [self.maker.annotations, own] if self.maker else [own]
+        """Their annotations, and before them those of what holds their template inside a workload.
+
+        These are a workload inside another one, and templates of jobs, from the outside in.
+        """
+        holders: list[Field] = [] if self.maker is None else [self.maker]
+        inner: Any = self.template.root
+        for step in self.template.path[:-1] if inner else ():
+            inner = inner.inside(inner.value[step], step)
+            holders += [inner] if isinstance(inner.value, dict) else []
+        return [holder.at("metadata.annotations").texts() for holder in (*holders, self.template)]
 
     @cached_property
     def needs(self) -> Resources:
@@ -85,15 +109,15 @@ class WorkloadKind(ObjectKind):
     # Labels of its pods, with the name of their job; of several in one text, joined by dashes.
     job_labels: tuple[str, ...] = ()
     rank_labels: tuple[str, ...] = ()  # of its pods, with their number in their job
-    # Where a workload does not hold the templates of its pods: returns their number, the template
-    # to which `inject` writes, and the mapping that has their environment.
-    patch: Callable[[KubernetesObject], tuple[int, Field, Field]] | None = None
+    title_labels: tuple[str, ...] = ()  # of its pods, with the title of their template
+    # Where a workload does not hold the templates of its pods: returns the template to which
+    # `inject` writes, and the mappings that have the environments of their containers.
+    patch: Callable[[KubernetesObject, PodTemplate], tuple[Field, list[Field]]] | None = None
 
 
-def _numbered(
-    title: str, spec: Field, prefix: str, first: int = 0, stem: str | None = None
-) -> PodTemplate:
+def _numbered(title: str, spec: Field, prefix: str, stem: str | None = None) -> PodTemplate:
     """Return the replicas of a template, with their numbers in their names."""
+    first = spec.at("ordinals.start").integer(0, 0)
     names = [f"{prefix}-{first + index}" for index in range(_count(spec / "replicas"))]
     return PodTemplate(title, names, spec / "template", stem)
 
@@ -142,15 +166,18 @@ def _of_roles(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
     """Yield the pods of a TrainJob: those of its runtime, but for what it states itself."""
-    resources, runtime = workload.at("spec.trainer.resourcesPerNode"), _runtime_of(workload)
-    count, prefix = _nodes_of(workload), f"{workload.name}-"
+    trainer, reference = workload.at("spec.trainer"), workload.at("spec.runtimeRef")
+    kind, name = (reference / "kind").text(RUNTIMES[0]), (reference / "name").text("?")
+    runtime, prefix = workload.find(kind, workload.group, name), f"{workload.name}-"
     if runtime is None:
+        count = _count(_require(workload, "numNodes"))
         container = {"name": _TRAINER, "resources": _require(workload, "resourcesPerNode").value}
         template = workload.inside({"spec": {"containers": [container]}}, "spec", "trainer")
         names = [f"{prefix}{_TRAINER}-0-{index}" for index in range(count)]
-        yield PodTemplate(_TRAINER, names, template)
+        yield PodTemplate(_TRAINER, names, _patched(workload, _TRAINER, template))
         return
-    mpi = runtime.at("spec.mlPolicy.mpi")
+    resources, mpi = trainer / "resourcesPerNode", runtime.at("spec.mlPolicy.mpi")
+    count = _count(trainer / "numNodes", _count(runtime.at("spec.mlPolicy.numNodes")))
     leads = (mpi / "runLauncherAsNode").flag()  # the launcher is one of the nodes
     for group in runtime.at("spec.template.spec.replicatedJobs").items():
         title, inner = (group / "name").text(), group.at("template.spec")
@@ -158,28 +185,45 @@ def _of_train_job(workload: KubernetesObject) -> Iterator[PodTemplate]:
         trains = group.at("template.metadata.labels").texts().get(_STEP) == "trainer"
         has_nodes = title == _TRAINER or (trains and not mpi)
         number = max(count - leads, 1) if has_nodes else _parallel(inner)
-        if resources and (has_nodes or trains):
-            template = inner.inside(deepcopy(template.value), "template")
-            for part in template.at("spec.containers").items():
-                if (part / "name").value == _TRAINER:
-                    part.value["resources"] = resources.value
+        template = _patched(workload, title, template)
+        for part in template.at("spec.containers").items() if has_nodes or trains else ():
+            if resources and (part / "name").value == _TRAINER:
+                part.value["resources"] = resources.value
         names = [f"{prefix}{title}-0-{index}" for index in range(number)]
         yield PodTemplate(title, names, template)
 
 
-def _runtime_of(workload: KubernetesObject) -> KubernetesObject | None:
-    """Return the runtime of a TrainJob, if it was read."""
-    kind = workload.at("spec.runtimeRef.kind").text(_RUNTIMES[0])
-    return workload.find(kind, workload.group, workload.at("spec.runtimeRef.name").text("?"))
+def _patched(workload: KubernetesObject, title: str, template: Field) -> Field:
+    """Return a template of a TrainJob's runtime with what the TrainJob writes over it."""
+    parts = {part: {**(template / part).mapping()} for part in _PATCHED}
+    value = deepcopy({**template.mapping(), **parts})
+    for jobs, patch in _patches(workload):
+        names = [(job / "name").text() for job in jobs.items()]
+        stated = [(part, key) for part, keys in _PATCHED.items() for key in keys]
+        for part, key in stated if title in (names or [title]) else ():
+            if field := patch / part / key:
+                _write_over(value[part], key, field.value)
+    return replace(template, value=value)
 
 
-def _nodes_of(workload: KubernetesObject) -> int:
-    runtime = _runtime_of(workload)
-    if runtime is None:
-        return _count(_require(workload, "numNodes"))
-    return _count(
-        workload.at("spec.trainer.numNodes"), _count(runtime.at("spec.mlPolicy.numNodes"))
-    )
+def _patches(workload: KubernetesObject) -> Iterator[tuple[Field, Field]]:
+    """Yield patches of pod templates in a runtime, with the list of their jobs, empty for all."""
+    for override in workload.at("spec.podTemplateOverrides").items():
+        yield override / "targetJobs", override
+    for override in workload.at("spec.podSpecOverrides").items():  # of older releases
+        yield override / "targetJobs", override.inside({"spec": override.value})
+    for patch in workload.at("spec.runtimePatches").items():
+        for job in patch.at("trainingRuntimeSpec.template.spec.replicatedJobs").items():
+            yield job.inside([job.value]), job.at("template.spec.template")
+
+
+def _write_over(target: dict[str, Any], key: str, value: Any) -> None:
+    """Write a value into a mapping; a mapping over another one adds to it."""
+    if isinstance(value, dict) and isinstance(target.get(key), dict):
+        for name, inner in value.items():
+            _write_over(target[key], name, inner)
+    else:
+        target[key] = deepcopy(value)
 
 
 def _require(workload: KubernetesObject, name: str) -> Field:
@@ -190,17 +234,28 @@ def _require(workload: KubernetesObject, name: str) -> Field:
     raise UnreadableError(f"spec.trainer.{name}: missing; {remedy}")
 
 
-def _patch_train_job(workload: KubernetesObject) -> tuple[int, Field, Field]:
-    """Patch the runtime of a TrainJob, which holds the templates of its pods."""
-    template: dict[str, Any] = {"spec": {"containers": [{"name": _TRAINER}]}}
-    job = {"name": _TRAINER, "template": {"spec": {"template": template}}}
-    patch = {
-        "manager": f"{DEFAULT_GROUP}/inject",
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
-    }
-    replace_item(workload / "spec", "runtimePatches", patch, key="manager")
-    trainer = workload.at("spec.trainer")
-    return _nodes_of(workload), Field(template, workload.where), trainer
+def _patch_train_job(workload: KubernetesObject, pods: PodTemplate) -> tuple[Field, list[Field]]:
+    """Patch the runtime of a TrainJob, which holds the templates of its pods.
+
+    The environment of the container that trains is that of the trainer.
+    """
+    names = [(part / "name").text() for part in pods.template.at("spec.containers").items()]
+    template = Field({"spec": {"containers": [{"name": name} for name in names]}}, workload.where)
+    own, spec = f"{DEFAULT_GROUP}/inject", workload / "spec"
+    patches = (spec / "runtimePatches").items()
+    path = "trainingRuntimeSpec.template.spec"
+    found = (each for each in patches if (each / "manager").value == own and each.at(path))
+    new = {"manager": own, "trainingRuntimeSpec": {"template": {"spec": {}}}}
+    patch = next((each.value for each in found), new)
+    job = {"name": pods.title, "template": {"spec": {"template": template.value}}}
+    jobs = Field(patch, workload.where).at(path)
+    replace_item(jobs, "replicatedJobs", job)
+    replace_item(spec, "runtimePatches", patch, key="manager")
+    containers = template.at("spec.containers").items()
+    others = [part for part in containers if (part / "name").value != _TRAINER]
+    if not spec / "trainer":
+        spec.value["trainer"] = {}
+    return template, [spec / "trainer"] * (len(others) < len(containers)) + others
 
 
 # ------------------------------------------------------------------ Ray
@@ -241,13 +296,9 @@ def _of_groups(workload: KubernetesObject) -> Iterator[PodTemplate]:
 
 
 def _of_replicas(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    """Yield the pods of a Deployment or a ReplicaSet, which differ by random characters."""
-    yield _numbered("pods", workload / "spec", workload.name, stem=workload.name)
-
-
-def _of_stateful_set(workload: KubernetesObject) -> Iterator[PodTemplate]:
-    first = workload.at("spec.ordinals.start").integer(0, 0)
-    yield _numbered("pods", workload / "spec", workload.name, first)
+    """Yield the pods of a set; but for a StatefulSet, they differ by random characters."""
+    stem = None if workload.kind == "StatefulSet" else workload.name
+    yield _numbered("pods", workload / "spec", workload.name, stem)
 
 
 def _of_list(path: str, workload: KubernetesObject) -> Iterator[PodTemplate]:
@@ -287,36 +338,49 @@ def _of_wrapper(workload: KubernetesObject) -> Iterator[PodTemplate]:
             for pods in kind.pods(inner):
                 named = pods.is_named and not inner.is_generated
                 yield replace(pods, job=pods.job or inner.name, is_named=named, maker=inner)
+        elif states_traffic(inner.value):
+            raise UnreadableError(f"{inner.title} in it is of no kind that is read")
+
+
+def states_traffic(document: Any) -> bool:
+    """Return whether annotations in an object state traffic, unless it is to be ignored."""
+    return not _is_ignored(document) and _has_traffic(document)
+
+
+def _is_ignored(document: Any) -> bool:
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    stated = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(stated, dict) and str(stated.get(IGNORE)).lower() == "true"
+
+
+def _has_traffic(value: Any) -> bool:
+    if isinstance(value, dict):
+        stated = value.get("annotations")
+        return (isinstance(stated, dict) and not TRAFFIC.isdisjoint(stated)) or any(
+            map(_has_traffic, value.values())
+        )
+    return isinstance(value, list) and any(map(_has_traffic, value))
 
 
 # ------------------------------------------------------------------ the records
 
 _GANG_VERSIONS = ("v1alpha2", "v1alpha3", "v1beta1")
-_DEVICES = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 _DEVICE_VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
-_RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 _TRAINER_GROUP = "trainer.kubeflow.org"
-_KUBEFLOW = "kubeflow.org"
 _TRAINING_OPERATOR: Mapping[str, Any] = {
     "job_labels": ("training.kubeflow.org/job-name",),
     "rank_labels": ("training.kubeflow.org/replica-index",),
+    "title_labels": ("training.kubeflow.org/replica-type",),
 }
-_ROLES = {  # of kinds of Kubeflow's training operator, by the field that holds them
-    "PyTorchJob": "pytorch",
-    "MPIJob": "mpi",
-    "TFJob": "tf",
-    "JAXJob": "jax",
-    "XGBoostJob": "xgb",
-    "PaddleJob": "paddle",
-    "MXJob": "mx",
-}
-_RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",)}
+_OPERATORS = ("PyTorch", "MPI", "TF", "JAX", "XGBoost", "Paddle", "MX")  # with roles
+_FIELDS = {"XGBoost": "xgb"}  # of roles, where these are not called like the kind
+_RAY: Mapping[str, Any] = {"job_labels": ("ray.io/cluster",), "title_labels": ("ray.io/group",)}
 _KINDS = (
     ObjectKind("Node", namespaced=False),
     ObjectKind(CAPACITY, DEFAULT_GROUP, (VERSION,), namespaced=False),
     ObjectKind(HYPER_NODE, "topology.volcano.sh", ("v1alpha1",), namespaced=False),
     ObjectKind(TOPOLOGY, "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), namespaced=False),
-    ObjectKind(TOPOLOGY, "kai.scheduler", ("v1alpha1",), namespaced=False),
+    ObjectKind(TOPOLOGY, "kai.scheduler", ("v1", "v1alpha1"), namespaced=False),
     ObjectKind("Pod"),
     ObjectKind(POD_GROUP, "scheduling.k8s.io", _GANG_VERSIONS, is_of_jobs=True),
     ObjectKind(POD_GROUP, "scheduling.volcano.sh", ("v1beta1",)),
@@ -325,11 +389,11 @@ _KINDS = (
     ObjectKind(APP_GROUP, "appgroup.diktyo.x-k8s.io", ("v1alpha1",)),
     *(
         ObjectKind(kind, DEVICE_GROUP, _DEVICE_VERSIONS, namespaced="Claim" in kind)
-        for kind in _DEVICES
+        for kind in DEVICE_KINDS
     ),
     *(
         ObjectKind(kind, _TRAINER_GROUP, ("v1alpha1",), namespaced=kind == "TrainingRuntime")
-        for kind in _RUNTIMES
+        for kind in RUNTIMES
     ),
     ObjectKind(NETWORK_TOPOLOGY, "networktopology.diktyo.x-k8s.io", ("v1alpha1",)),
     # Pods also have the labels of the objects that their workload makes, so that these come last.
@@ -347,19 +411,20 @@ _KINDS = (
         pods=_of_job_set,
         job_labels=("jobset.sigs.k8s.io/jobset-name",),
         rank_labels=("jobset.sigs.k8s.io/job-global-index",),
+        title_labels=("jobset.sigs.k8s.io/replicatedjob-name",),
     ),
     WorkloadKind(
         "TrainJob", _TRAINER_GROUP, ("v1alpha1",), pods=_of_train_job, patch=_patch_train_job
     ),
     *(
         WorkloadKind(
-            kind,
-            _KUBEFLOW,
-            ("v1", "v2beta1") if kind == "MPIJob" else ("v1",),
-            pods=partial(_of_roles, f"spec.{field}ReplicaSpecs"),
+            f"{name}Job",
+            "kubeflow.org",
+            ("v1", "v2beta1") if name == "MPI" else ("v1",),
+            pods=partial(_of_roles, f"spec.{_FIELDS.get(name, name.lower())}ReplicaSpecs"),
             **_TRAINING_OPERATOR,
         )
-        for kind, field in _ROLES.items()
+        for name in _OPERATORS
     ),
     *(
         WorkloadKind(kind, "sagemaker.amazonaws.com", pods=partial(_of_list, "spec.replicaSpecs"))
@@ -388,6 +453,7 @@ _KINDS = (
         pods=partial(_of_list, "spec.tasks"),
         phases=("status.state.phase",),
         job_labels=("volcano.sh/job-name",),
+        title_labels=("volcano.sh/task-spec",),
     ),
     WorkloadKind(
         "Job",
@@ -405,7 +471,7 @@ _KINDS = (
         "StatefulSet",
         "apps",
         is_of_jobs=False,
-        pods=_of_stateful_set,
+        pods=_of_replicas,
         rank_labels=("apps.kubernetes.io/pod-index",),
     ),
     WorkloadKind("Deployment", "apps", is_of_jobs=False, pods=_of_replicas),
@@ -426,6 +492,20 @@ def kind_of(workload: KubernetesObject) -> WorkloadKind:
     kind = KINDS[workload.kind, workload.group]
     assert isinstance(kind, WorkloadKind)  # noqa: S101 (other kinds make no pods)
     return kind
+
+
+def labelled(workload: KubernetesObject, pods: PodTemplate) -> Field:
+    """Return a template with the labels that its pods get by the kind of their workload."""
+    maker = pods.maker or workload
+    kind, metadata = kind_of(maker), pods.template / "metadata"
+    labels = {
+        "ray.io/node-type": "head" if pods.title == "head" else "worker",  # of no other kind
+        **{label.split()[0]: maker.name for label in kind.job_labels},
+        **dict.fromkeys(kind.title_labels, pods.title.lower()),
+        **(metadata / "labels").texts(),
+    }
+    value = {**pods.template.mapping(), "metadata": {**metadata.mapping(), "labels": labels}}
+    return replace(pods.template, value=value)
 
 
 def pods_of(workload: KubernetesObject) -> Iterator[PodTemplate]:

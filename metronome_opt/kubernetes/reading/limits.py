@@ -13,20 +13,29 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from metronome_opt.errors import InputError, first_few
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, UnsuitableError
+from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, POD_GROUP
+from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import HOSTNAME, Pod
+from metronome_opt.kubernetes.reading.resources import RUNTIMES, scheduling_policies
 from metronome_opt.kubernetes.reading.selectors import holds, matches
+from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.kubernetes.reading.tree import UplinkPath
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.placement_limits import PlacementLimits
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
 
 NO_NODE = "allowed on no node, by its selectors, affinities or topology"
 """The reason why a job is dropped."""
 
 _KUEUE, _KAI, _VOLCANO = "kueue.x-k8s.io/podset-", "kai.scheduler/topology-", "volcano.sh/network-"
+_SPREADING = f"{_KUEUE}topology-spreading"
 _REQUIRED = (f"{_KUEUE}required-topology", f"{_KAI}required-placement")  # labels of a domain
-_PREFERRED = (f"{_KUEUE}preferred-topology", f"{_KAI}preferred-placement")
+_PREFERRED = (
+    *(f"{_KUEUE}preferred-topology", f"{_KAI}preferred-placement", _SPREADING),
+    "kai.scheduler/segment-topology-preferred-placement",
+)
 _REFUSED = (  # constraints on parts of a job
     f"{_KUEUE}slice-required-topology-constraints",
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
@@ -34,19 +43,27 @@ _REFUSED = (  # constraints on parts of a job
     "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology",
     "gang.scheduling.koordinator.sh/network-topology-spec",
 )
-_SLICES = f"{_KUEUE}slice-required-topology", f"{_KUEUE}slice-size"
+_SLICES = {  # labels of a domain for each slice of a job, with annotations of the pods of a slice
+    f"{_KUEUE}slice-required-topology": f"{_KUEUE}slice-size",
+    "kai.scheduler/segment-topology-required-placement": "kai.scheduler/segment-size",
+}
 _TIER = f"{_VOLCANO}topology-highest-tier", f"{_VOLCANO}topology-mode"
-_LABELS_IN_GROUPS = (  # of PodGroups of Kubernetes, the newest first, and of KAI
-    ("spec.schedulingConstraints.topology", "key"),
-    ("spec.schedulingConstraints.topologyConstraints", "topologyKey"),
+CONSTRAINTS = frozenset((*_REQUIRED, *_PREFERRED, *_REFUSED, *_SLICES, *_SLICES.values(), *_TIER))
+"""Annotations that state constraints."""
+
+_LABELS = (  # of policies of Kubernetes, the newest first
+    ("schedulingConstraints.topology", "key"),
+    ("schedulingConstraints.topologyConstraints", "topologyKey"),
+    ("constraints.topology", "key"),
 )
 _GROUP_NAMES = (  # annotations of pods
     "scheduling.k8s.io/group-name",
     "scheduling.volcano.sh/group-name",
     "pod-group-name",
 )
+_PARTS = ("tasks", "subGroupPolicy", "subGroups")  # of Jobs and PodGroups of Volcano, and of KAI
 _KAI_LEVEL = "topologyConstraint.requiredTopologyLevel"
-_OF_PARTS = "constraints on parts of a job are not read"
+_OF_PARTS = "constraints on parts of a job, or that keep jobs apart, are not read"
 _REMEDY = "remove it, or annotate the workload with ignore"
 _PREFERENCES = "preferredDuringSchedulingIgnoredDuringExecution"
 _CONSTRAINTS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
@@ -62,8 +79,8 @@ class Asked:
     annotations: Mapping[str, str]
     tasks: int
     task_resources: Resources
-    groups: Sequence[KubernetesObject] = ()  # their PodGroups
-    labels: Mapping[str, str] = field(default_factory=dict)  # that all their pods get
+    group: str | None = None  # their PodGroup, if they name one
+    nodes: Sequence[str] = ()  # on which they run
 
 
 @dataclass(frozen=True)
@@ -71,26 +88,23 @@ class LimitReader:
     """The cluster by which constraints are read."""
 
     cluster: Cluster
+    objects: Objects  # HyperNodes and PodGroups
     nodes: Mapping[str, KubernetesObject]
-    pods: Sequence[Pod] = ()  # that run
-    hyper_paths: Mapping[str, UplinkPath] = field(default_factory=dict)  # HyperNodes above nodes
-    hypers: Mapping[str, KubernetesObject] = field(default_factory=dict)
+    pods: Sequence[Pod]  # that have not ended
     _selected: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
-    @classmethod
-    def of_nodes(
-        cls, cluster: Cluster, nodes: Iterable[Mapping[str, Any]], pods: Iterable[Pod]
-    ) -> LimitReader:
-        """Return a reader by the answers of an API server, without HyperNodes."""
-        known = {}
-        for node in nodes:
-            name = node["metadata"]["name"]
-            if name in cluster.nodes_by_name:
-                where = f"Node {name}"
-                known[name] = KubernetesObject(
-                    node, where, kind="Node", group="", namespace="", name=name
-                )
-        return cls(cluster, known, [pod for pod in pods if not pod.is_over])
+    @cached_property
+    def _hypers(self) -> Mapping[str, KubernetesObject]:
+        return {hyper.name: hyper for hyper in self.objects.of(HYPER_NODE)}
+
+    @cached_property
+    def _pod_groups(self) -> Sequence[KubernetesObject]:
+        return self.objects.of(POD_GROUP)
+
+    @cached_property
+    def _hyper_paths(self) -> Mapping[str, UplinkPath]:
+        """The HyperNodes above nodes."""
+        return hyper_nodes_above(self.objects, self.nodes, [])
 
     def read(self, asked: Asked) -> tuple[dict[str, Any], list[str]]:
         """Return limits as fields of a job, and what is preferred.
@@ -98,16 +112,16 @@ class LimitReader:
         Raises
         ------
         InputError
-            If a constraint is none of nodes or of tiers.
+            If a constraint is none of nodes or of tiers, or the nodes of running pods exceed one.
         UnsuitableError
             If no node is allowed.
         """
-        overridden = _apply_overrides(asked.source, asked.templates)
-        templates = {str(_constraints(template)): template for template in overridden}
+        policies = self._policies(asked)
+        templates = {str(_constraints(template)): template for template in asked.templates}
         asked = replace(asked, templates=list(templates.values()))
         preferred: list[str] = []
         allowed = self._allowed(asked, preferred)
-        groupings = [*self._groupings(asked, preferred)]
+        groupings = [*self._groupings(asked, policies, preferred)]
         for _, groups in groupings:
             allowed &= {node for node, group in groups.items() if group is not None}
         if not allowed:
@@ -120,6 +134,9 @@ class LimitReader:
         limits: dict[str, Any] = {"within": min(known)} if known else {}
         if len(allowed) < len(self.nodes):
             limits["allowed_nodes"] = self._name_nodes(allowed)
+        exceeded = NO_LIMITS._replace(**limits).violation(self.cluster, asked.nodes)
+        if exceeded is not None:
+            raise InputError(exceeded)
         return limits, preferred
 
     # ------------------------------------------------------------------ nodes
@@ -139,7 +156,7 @@ class LimitReader:
             chosen = {*self._selected[key]}
             for kind, is_near in (("podAffinity", True), ("podAntiAffinity", False)):
                 for term in (affinity / kind / _RULES).items():
-                    if not self._is_own(asked, template, term):
+                    if not _is_own(template, term):
                         near = self._near(asked, term)
                         chosen = chosen & near if is_near else chosen - near
             sets.append(chosen)
@@ -182,14 +199,15 @@ class LimitReader:
     # ------------------------------------------------------------------ domains of all pods
 
     def _groupings(
-        self, asked: Asked, preferred: list[str]
+        self, asked: Asked, policies: Sequence[Field], preferred: list[str]
     ) -> Iterator[tuple[Field, Mapping[str, str | None]]]:
         """Yield groups of nodes of which all pods are in one; a node without a group is in none."""
         for term in self._own_terms(asked, preferred):
             yield term, self._by_label((term / "topologyKey").text())
-        for key in self._labels(asked, preferred):
+        stated = _labels_of_annotations(asked, preferred)
+        for key in (*stated, *_labels_of_policies(policies, preferred)):
             yield key, self._by_label(key.text())
-        yield from self._by_tiers(asked, preferred)
+        yield from self._by_tiers(asked, policies, preferred)
 
     def _by_label(self, key: str) -> dict[str, str | None]:
         return {name: self._domain(name, key) for name in self.nodes}
@@ -199,17 +217,17 @@ class LimitReader:
         for template in asked.templates:
             spec = template / "spec"
             for term in spec.at(f"affinity.podAffinity.{_RULES}").items():
-                if self._is_own(asked, template, term):
+                if _is_own(template, term):
                     yield term
             apart = [
                 term
                 for term in spec.at(f"affinity.podAntiAffinity.{_RULES}").items()
-                if self._is_own(asked, template, term)
+                if _is_own(template, term)
             ]
             for rule in (spec / "topologySpreadConstraints").items():
                 if (rule / "whenUnsatisfiable").value == "ScheduleAnyway":
                     preferred.append("topologySpreadConstraints")
-                elif self._is_own(asked, template, rule):
+                elif _is_own(template, rule):
                     apart.append(rule)
             most = max(asked.task_resources.gpus, 1)
             hosts_two = any(node.has.gpus >= 2 * most for node in self.cluster.nodes)
@@ -217,48 +235,11 @@ class LimitReader:
                 if hosts_two or (term / "topologyKey").value != HOSTNAME:
                     term.fail(f"keeps pods of one job apart, which places cannot; {_REMEDY}")
 
-    def _is_own(self, asked: Asked, template: Field, term: Field) -> bool:
-        """Return whether a term is about pods of the job itself."""
-        labels = {**asked.labels, **template.at("metadata.labels").texts()}
-        return bool(term / "labelSelector") and matches(term / "labelSelector", labels)
-
-    def _labels(self, asked: Asked, preferred: list[str]) -> Iterator[Field]:
-        """Yield labels that name a domain for all pods of a job: by annotations and PodGroups."""
-        stated, (slices, size) = asked.annotations, _SLICES
-        where = f"{asked.source.where}: annotation"
-        at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
-        for key in filter(stated.__contains__, _REFUSED):
-            at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
-        if slices in stated and stated.get(size) != str(asked.tasks):
-            of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
-            at[slices].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
-        yield from (at[key] for key in (*_REQUIRED, slices) if key in stated)
-        preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
-        for group in asked.groups:
-            for path, name in _LABELS_IN_GROUPS:
-                yield from (item / name for item in group.at(path).items())
-            constraint = group.at("spec.topologyConstraint")
-            if required := constraint / "requiredTopologyLevel":
-                yield required
-            if level := constraint / "preferredTopologyLevel":
-                preferred.append(f"{level.value} of {group.title}")
-
     def _by_tiers(
-        self, asked: Asked, preferred: list[str]
+        self, asked: Asked, policies: Sequence[Field], preferred: list[str]
     ) -> Iterator[tuple[Field, Mapping[str, str | None]]]:
         """Yield the groups of Volcano's constraints, by tiers of HyperNodes."""
-        is_volcano = asked.source.group == "batch.volcano.sh"
-        fields = [asked.source.at("spec.networkTopology")] if is_volcano else []
-        parts = asked.source.at("spec.tasks").items() if is_volcano else []
-        parts = [part / "partitionPolicy" for part in parts]
-        for group in asked.groups:
-            fields.append(group.at("spec.networkTopology"))
-            parts += [*group.at("spec.subGroupPolicy").items(), *group.at("spec.subGroups").items()]
-        for part in parts:
-            inner = part / "networkTopology"
-            if (inner and (inner / "mode").value != "soft") or part.at(_KAI_LEVEL):
-                part.fail(f"{_OF_PARTS}; {_REMEDY}")
-        fields += _tier_annotation(asked)
+        fields = [policy / "networkTopology" for policy in policies] + _tier_annotation(asked)
         for constraint in filter(None, fields):
             mode = constraint / "mode"
             if mode.text("hard") not in ("hard", "soft"):
@@ -276,7 +257,7 @@ class LimitReader:
             return tier.integer(0) if tier else None
         tiers = {
             (hyper.at("spec.tier")).integer(0)
-            for hyper in self.hypers.values()
+            for hyper in self._hypers.values()
             if hyper.at("spec.tierName").value == name.text()
         }
         if len(tiers) != 1:
@@ -284,7 +265,7 @@ class LimitReader:
         return tiers.pop()
 
     def _below_tier(self, constraint: Field, highest: int) -> Mapping[str, str | None]:
-        tiers = {name: hyper.at("spec.tier").integer(0) for name, hyper in self.hypers.items()}
+        tiers = {name: hyper.at("spec.tier").integer(0) for name, hyper in self._hypers.items()}
         if not tiers:
             constraint.fail("is about HyperNodes, and none was read; read them as well")
         if highest > max(tiers.values()):
@@ -292,10 +273,35 @@ class LimitReader:
         groups: dict[str, str | None] = {}
         for node in self.nodes:
             uplink_path = [
-                hyper for hyper in self.hyper_paths.get(node, ()) if tiers[hyper] <= highest
+                hyper for hyper in self._hyper_paths.get(node, ()) if tiers[hyper] <= highest
             ]
             groups[node] = uplink_path[-1] if uplink_path else None
         return groups
+
+    def _policies(self, asked: Asked) -> list[Field]:
+        """Return what states constraints on all pods of a job: of its PodGroups and workloads."""
+        found = [group / "spec" for group in self._groups(asked)]
+        found += _policies_of_workloads(asked.templates)
+        parts = [part for policy in found for name in _PARTS for part in (policy / name).items()]
+        for part in parts:
+            for name in ("partitionPolicy.networkTopology", "networkTopology"):
+                if (inner := part.at(name)) and (inner / "mode").value != "soft":
+                    inner.fail(f"{_OF_PARTS}; {_REMEDY}")
+            if part.at(_KAI_LEVEL):
+                part.fail(f"{_OF_PARTS}; {_REMEDY}")
+        return found
+
+    def _groups(self, asked: Asked) -> list[KubernetesObject]:
+        """Return the PodGroups of pods: those that they name, or that their workload owns."""
+        source = asked.source
+        names = {asked.group, *map(asked.annotations.get, _GROUP_NAMES)}
+        owners = {(source.kind, source.name), source.owner} - {None}
+        return [
+            group
+            for group in self._pod_groups
+            if group.namespace == source.namespace
+            and (group.name in names or group.owner in owners)
+        ]
 
     # ------------------------------------------------------------------ tiers of the cluster
 
@@ -313,9 +319,13 @@ class LimitReader:
             pairs = {(group, switches[node]) for node, group in groups.items()}
             if len(pairs) == len({*groups.values()}) == len({switch for _, switch in pairs}):
                 return tier
+        names = [
+            sorted({name.partition(" ")[2] for name in its.values()}) for its in self._partitions
+        ]
+        known = "; ".join(f"{tier}: {first_few(its)}" for tier, its in enumerate(names) if tier)
         return where.fail(
-            "its groups of nodes are those of no tier of switches; read the Topology or the "
-            f"HyperNodes with this level, or {_REMEDY}"
+            f"its groups of nodes are those of no tier of switches ({known or 'there is none'}); "
+            f"read the Topology or the HyperNodes with this level, or {_REMEDY}"
         )
 
 
@@ -329,38 +339,72 @@ def _tier_annotation(asked: Asked) -> list[Field]:
     return [Field(value, f"{asked.source.where}: annotation {_TIER[0]}")]
 
 
-def groups_of(
-    known: Iterable[KubernetesObject], source: KubernetesObject, names: Iterable[str | None]
-) -> list[KubernetesObject]:
-    """Return the PodGroups of a workload: of some names, or which it owns."""
-    wanted = {*names}
-    return [
-        group
-        for group in known
-        if group.namespace == source.namespace
-        and (group.name in wanted or group.owner == (source.kind, source.name))
-    ]
+def _is_own(template: Field, term: Field) -> bool:
+    """Return whether a term is about pods of the job itself."""
+    labels = template.at("metadata.labels").texts()
+    return bool(term / "labelSelector") and matches(term / "labelSelector", labels)
 
 
-def group_names(annotations: Mapping[str, str]) -> list[str]:
-    """Return the PodGroups that annotations of pods name."""
-    return [annotations[key] for key in _GROUP_NAMES if key in annotations]
+def _labels_of_annotations(asked: Asked, preferred: list[str]) -> Iterator[Field]:
+    """Yield labels that name a domain for all pods of a job."""
+    stated, where = asked.annotations, f"{asked.source.where}: annotation"
+    at = {key: Field(text, f"{where} {key}") for key, text in stated.items()}
+    for key in filter(stated.__contains__, _REFUSED):
+        at[key].fail(f"{_OF_PARTS}; {_REMEDY}")
+    for key, size in _SLICES.items():
+        if key in stated and stated.get(size) != str(asked.tasks):
+            of = f"slices of {stated.get(size)} of its {asked.tasks} pods"
+            at[key].fail(f"{of}: {_OF_PARTS}; {_REMEDY}")
+    modes = set(re.findall("Required|Preferred", stated.get(_SPREADING, "Preferred")))
+    if modes != {"Preferred"}:
+        at[_SPREADING].fail(f"{_OF_PARTS}; {_REMEDY}")
+    yield from (at[key] for key in (*_REQUIRED, *_SLICES) if key in stated)
+    preferred += [f"{key} {stated[key]}" for key in _PREFERRED if key in stated]
 
 
-def _apply_overrides(source: KubernetesObject, templates: Sequence[Field]) -> Sequence[Field]:
-    """Return the templates of pods, of a TrainJob with what it writes over those of its runtime."""
-    if source.kind != "TrainJob":
-        return templates
-    for override in source.at("spec.podTemplateOverrides").items():
-        targets = [(job / "name").text() for job in (override / "targetJobs").items()]
-        if (override / "spec") and "node" in (targets or ["node"]):
-            own = {name: (override.at(f"spec.{name}")).value for name in _CONSTRAINTS}
-            stated = {name: value for name, value in own.items() if value is not None}
-            templates = [
-                Field({"spec": {**((template / "spec").value or {}), **stated}}, source.where)
-                for template in templates
-            ]
-    return templates
+def _labels_of_policies(policies: Iterable[Field], preferred: list[str]) -> Iterator[Field]:
+    """Yield labels that name a domain for all pods of a job."""
+    for policy in policies:
+        for path, name in _LABELS:
+            yield from (item / name for item in policy.at(path).items())
+        placement, constraint = policy / "groupPlacementPolicy", policy / "topologyConstraint"
+        if (placement / "type").value not in (None, "None", "Colocated"):
+            placement.fail(f"{_OF_PARTS}; {_REMEDY}")
+        yield from filter(None, (placement / "topologyKey", constraint / "requiredTopologyLevel"))
+        if level := constraint / "preferredTopologyLevel":
+            preferred.append(f"{level.position} {level.value}")
+
+
+def _policies_of_workloads(templates: Iterable[Field]) -> Iterator[Field]:
+    """Yield what the workloads that hold templates, or their runtimes, state for all pods."""
+    jobs: dict[str, tuple[KubernetesObject, set[str]]] = {}  # by location of their workload
+    for template in templates:
+        if (root := template.root) is not None:
+            jobs.setdefault(root.position, (root, set()))[1].update(_replicated_job(root, template))
+    for root, names in jobs.values():
+        if root.group in ("batch.volcano.sh", "leaderworkerset.x-k8s.io"):
+            yield root / "spec"
+        if root.kind in (*RUNTIMES, "TrainJob"):
+            yield root.at("spec.podGroupPolicy.volcano")
+        for policy, targets in scheduling_policies(root):
+            if policy.path[-1] != "job" and (targets is None or names <= {*targets}):
+                yield policy
+            elif _is_constrained(policy) and not names.isdisjoint(targets or ()):
+                policy.fail(f"{_OF_PARTS}; {_REMEDY}")
+
+
+def _is_constrained(policy: Field) -> bool:
+    return any(policy.at(path).items() for path, _ in _LABELS)
+
+
+def _replicated_job(root: KubernetesObject, template: Field) -> set[str]:
+    """Return the name of the job of a JobSet that has a template; nothing of other kinds."""
+    path = [*template.path]
+    if "replicatedJobs" not in path:
+        return set()
+    end = path.index("replicatedJobs") + 1
+    job = root.at(".".join(map(str, path[:end]))).items()[int(path[end])]
+    return {(job / "name").text()}
 
 
 def _constraints(template: Field) -> list[Any]:

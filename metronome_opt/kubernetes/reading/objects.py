@@ -8,15 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP, DEFAULT_NAMESPACE
+from metronome_opt.kubernetes.claims.names import DEFAULT_NAMESPACE
 from metronome_opt.kubernetes.reading.fields import Faults, Field, KubernetesObject, ReadingContext
-from metronome_opt.kubernetes.reading.kinds import KINDS, TRAFFIC, WorkloadKind, workload_kinds
+from metronome_opt.kubernetes.reading.kinds import (
+    IGNORE,
+    KINDS,
+    POD_GROUP,
+    WorkloadKind,
+    states_traffic,
+    workload_kinds,
+)
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.reading.resources import gpu_names
+from metronome_opt.kubernetes.reading.resources import RUNTIMES, gpu_names
 
+_BEARERS = (("Pod", ""), (POD_GROUP, "scheduling.k8s.io"))  # of traffic, beside workloads
 _MAX_KIND = 63  # characters
-_IGNORE = f"{DEFAULT_GROUP}/ignore"
-_REMEDY = f'annotate what it makes, or add {_IGNORE}: "true"'
+_REMEDY = f'annotate what it makes, or add {IGNORE}: "true"'
 
 
 class Objects:
@@ -24,8 +31,8 @@ class Objects:
 
     def __init__(self, gpu_resources: Iterable[str] = ()) -> None:
         self.ignored: Counter[str] = Counter()  # by kind: numbers of objects that are not read
-        self._context = ReadingContext(gpu_resources=gpu_names(gpu_resources))
-        self._objects = self._context.objects
+        self.context = ReadingContext(gpu_resources=gpu_names(gpu_resources))
+        self._objects = self.context.objects
         self._names: set[tuple[str, ...]] = set()  # kinds, namespaces and names of all objects
         self._generated: Counter[tuple[str, ...]] = Counter()  # by kind, namespace and begin
         self._unread: list[KubernetesObject] = []  # that state traffic, of kinds that are not read
@@ -59,11 +66,11 @@ class Objects:
         stated = any(states_traffic(workload.value) for workload in self.workloads())
         return stated or any(pod.gang or pod.states_traffic for pod in self.pods())
 
-    def add(self, documents: Iterable[tuple[str, Any]]) -> None:
+    def add(self, documents: Iterable[tuple[str, Any]], *, are_all: bool = True) -> None:
         """Add the objects of documents and lists, with their locations; equal ones are one.
 
         Objects without a name, of an unknown version, that contradict another one of their name, or
-        that state traffic and are not read are refused together.
+        that state traffic and are not read although `documents` are all, are refused together.
         """
         faults = Faults()
         for where, document in documents:
@@ -72,9 +79,9 @@ class Objects:
                     self._add(inner, item)
         with faults.collect():
             lines = [
-                f"{item.where}: states traffic, but no {item.kind} "
-                f"{item.at('apiVersion').value} is read; {_REMEDY}"
-                for item in self._find_unread()
+                f"{item.where}: states traffic, which is read of no {item.kind} "
+                f"{item.at('apiVersion').value}; {_REMEDY}"
+                for item in (self._find_unread() if are_all else ())
             ]
             if lines:
                 raise InputError(lines[0], lines[1:])
@@ -110,7 +117,7 @@ class Objects:
         make = Pod if kind == "Pod" else KubernetesObject
         item = make(document, where, kind=kind, group=group, namespace=scope, name=full)
         place = f"{where}: {item.title}"
-        item = replace(item, where=place, is_generated=not name, context=self._context)
+        item = replace(item, where=place, is_generated=not name, context=self.context)
         if known is None:
             self._unread.append(item)
             return
@@ -118,6 +125,8 @@ class Objects:
             (item / "apiVersion").fail(f"version must be {' or '.join(known.versions)}")
         other = self._objects.setdefault((kind, group, scope, full), item)
         self._names.add((kind, scope, full))
+        if is_annotated and not isinstance(known, WorkloadKind) and (kind, group) not in _BEARERS:
+            self._unread.append(item)
         written = ("metadata", "status")  # by the cluster
         names = {*item.value, *other.value}.difference(written)
         if any(item.value.get(name) != other.value.get(name) for name in names):
@@ -129,37 +138,21 @@ class Objects:
         if not left:
             return []
         stated = [item for item in self._objects.values() if states_traffic(item.value)]
-        read = set(self._names)
+        references = [job.at("spec.runtimeRef") for job in self.of("TrainJob")]
+        runtimes = {((at / "kind").value or RUNTIMES[0], (at / "name").value) for at in references}
+        left = [item for item in left if (item.kind, item.name) not in runtimes]
+        read = self._names - {(item.kind, item.namespace, item.name) for item in left}
         owners = {owner for item in stated for owner in item.owners}
         while through := [
             item
             for item in left
-            if (item.kind, item.namespace, item.name) in owners or not read.isdisjoint(item.owners)
+            if (item.kind, item.namespace, item.name) in owners
+            or not (read | owners).isdisjoint(item.owners)
         ]:
             left = [item for item in left if item not in through]
             read |= {(item.kind, item.namespace, item.name) for item in through}
             owners |= {owner for item in through for owner in item.owners}
         return left
-
-
-def states_traffic(document: Any) -> bool:
-    """Return whether annotations in an object state traffic, unless it is to be ignored."""
-    return not _is_ignored(document) and _has_traffic(document)
-
-
-def _is_ignored(document: Any) -> bool:
-    metadata = document.get("metadata") if isinstance(document, dict) else None
-    stated = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(stated, dict) and str(stated.get(_IGNORE)).lower() == "true"
-
-
-def _has_traffic(value: Any) -> bool:
-    if isinstance(value, dict):
-        stated = value.get("annotations")
-        return (isinstance(stated, dict) and not TRAFFIC.isdisjoint(stated)) or any(
-            map(_has_traffic, value.values())
-        )
-    return isinstance(value, list) and any(map(_has_traffic, value))
 
 
 def _unpack(where: str, document: Any) -> Iterator[tuple[str, Any]]:

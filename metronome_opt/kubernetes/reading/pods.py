@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from metronome_opt.kubernetes.claims.names import DEFAULT_GROUP
-from metronome_opt.kubernetes.reading.fields import KubernetesObject
+from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, ReadingContext
 from metronome_opt.kubernetes.reading.kinds import TRAFFIC, workload_kinds
 from metronome_opt.kubernetes.reading.resources import needs_of
 from metronome_opt.scenario.nodes import Resources
@@ -24,16 +24,25 @@ _REPLICA_SET = "pod-template-hash"  # a label with the end of the name of a Depl
 _LAST = 10**9
 
 
+def group_of(pod: Field) -> str | None:
+    """Return the PodGroup of a pod or a template, of older releases that of a Workload."""
+    workload = pod.at("spec.workloadRef")
+    stated = [workload / name for name in ("name", "podGroup", "podGroupReplicaKey")]
+    names = [pod.at("spec.schedulingGroup.podGroupName"), *stated]
+    return "-".join(name.text() for name in names if name) or None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pod(KubernetesObject):
     """A pod."""
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Self:
+    def of(cls, value: Mapping[str, Any], context: ReadingContext | None = None) -> Self:
         """Return the pod of an answer of the API server."""
         namespace, name = (value["metadata"][key] for key in ("namespace", "name"))
-        where = f"Pod {namespace}/{name}"
-        return cls(value, where, kind="Pod", group="", namespace=namespace, name=name)
+        where, context = f"Pod {namespace}/{name}", context or ReadingContext()
+        names = {"kind": "Pod", "group": "", "namespace": namespace, "name": name}
+        return cls(value, where, context=context, **names)
 
     @property
     def uid(self) -> str:
@@ -73,7 +82,7 @@ class Pod(KubernetesObject):
     @cached_property
     def gang(self) -> str | None:
         """The PodGroup that it is in; None if it is in none."""
-        return self.at("spec.schedulingGroup.podGroupName").text("") or None
+        return group_of(self)
 
     @property
     def states_traffic(self) -> bool:

@@ -24,6 +24,7 @@ from metronome_opt.kubernetes.reading.fields import (
 from metronome_opt.scenario.nodes import Resources
 
 DEVICE_GROUP = "resource.k8s.io"
+RUNTIMES = ("ClusterTrainingRuntime", "TrainingRuntime")
 
 _KNOWN = re.compile(
     r"nvidia\.com/(gpu(\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi"
@@ -31,6 +32,10 @@ _KNOWN = re.compile(
     r"|(gpu|mig|npu|tpu|neuron|gaudi)\.[^/]+"  # classes and drivers of claimed devices
 )
 _EXTENDED = {"gpu.nvidia.com": "nvidia.com/gpu", "gpu.amd.com": "amd.com/gpu"}  # by driver
+_POLICIES = {  # of jobs of a JobSet, with their lists of jobs, the newest first
+    "replicatedJobs": "targetReplicatedJobs",
+    "replicatedJobPolicies": "targetReplicatedJob",
+}
 _SHARES = ("gpu-fraction", "gpu-memory")  # annotations of KAI
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']+)")
 _TYPE = re.compile(r"\.type\s*==\s*[\"'](\w+)")
@@ -95,20 +100,18 @@ def explain_no_gpus(template: Field) -> UnsuitableError:
     return UnreadableError(f"without GPUs{remedy}")
 
 
-def has_of(node: Field, devices: Mapping[str, int] | None = None) -> Resources:
-    """Return the resources of a node for pods, rounded down; GPUs of the kind of which it has most.
+def check_claims(spec: Field) -> None:
+    """Refuse claims of devices that count as GPUs, but whose number for a pod is not known."""
+    for name, _, reason in _claims(spec):
+        if reason and _counts(name, spec):
+            raise UnreadableError(f"claims devices (DRA): {reason}")
 
-    Parameters
-    ----------
-    node
-        A Node.
-    devices
-        Its GPUs by resource, if only some of them count.
-    """
+
+def has_of(node: Field, devices: Mapping[str, int]) -> Resources:
+    """Return the resources of a Node for pods, rounded down; of its GPUs the most of one kind."""
     has = node.at("status.allocatable") or node.at("status.capacity")
-    counted = count_offered(node) if devices is None else devices
     _, cores, memory = _amounts(has)
-    return _resources(has, (max(counted.values(), default=0), cores, memory), math.floor)
+    return _resources(has, (max(devices.values(), default=0), cores, memory), math.floor)
 
 
 def count_offered(node: Field, claimable: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -185,21 +188,45 @@ def _resources(
 # ------------------------------------------------------------------ claimed devices
 
 
+def scheduling_policies(root: KubernetesObject) -> Iterator[tuple[Field, list[str] | None]]:
+    """Yield what a JobSet states for PodGroups of its jobs, with names of jobs, None for all.
+
+    The root may also be a runtime, which has the template of a JobSet.
+    """
+    is_runtime = root.kind in RUNTIMES
+    if root.kind != "JobSet" and not is_runtime:
+        return
+    scheduling = root.at("spec.template.spec.scheduling" if is_runtime else "spec.scheduling")
+    yield scheduling, None
+    for name, targets in _POLICIES.items():
+        for policy in (scheduling / name).items():
+            jobs = policy / targets
+            if isinstance(jobs.value, str):  # in the oldest form
+                jobs = jobs.inside([jobs.value])
+            names = [job.text() for job in jobs.items()]
+            yield policy, names
+            yield policy / "job", names
+
+
 def _claims(spec: Field) -> Iterator[tuple[str, int, str]]:
     """Yield resources that a pod claims, with numbers, or why they do not count."""
-    group = spec.at("schedulingGroup.podGroupName").text("?")
-    gang = spec.root.find("PodGroup", "scheduling.k8s.io", group) if spec.root else None
-    shared = gang.at("spec.resourceClaims").items() if gang else []
-    names = {(claim / "name").text("") for claim in shared}
+    shared: set[str] = set()
+    if (spec / "resourceClaims") and spec.root:
+        group = spec.at("schedulingGroup.podGroupName").text("?")
+        gang = spec.root.find("PodGroup", "scheduling.k8s.io", group)
+        policies = [gang / "spec"] if gang else []
+        policies += [policy for policy, _ in scheduling_policies(spec.root)]
+        claims = (claim for policy in policies for claim in (policy / "resourceClaims").items())
+        shared = {(claim / "name").text("") for claim in claims}
     for claim in (spec / "resourceClaims").items():
-        if (claim / "name").text("") in names:
-            yield "", 0, f"all pods of PodGroup {group} share a claim; let each have its own"
+        if (name := (claim / "name").text("")) in shared:
+            yield "", 0, f"pods of a PodGroup share claim {name}; let each have its own"
             continue
         kind = "ResourceClaimTemplate" if claim / "resourceClaimTemplateName" else "ResourceClaim"
         name = (claim / f"r{kind[1:]}Name").text("?")
         source = spec.root.find(kind, DEVICE_GROUP, name) if spec.root else None
         if source is None:
-            yield "", 0, f"{kind} {name} is not in the files; read it too"
+            yield "", 0, f"{kind} {name} is missing; add it"
             continue
         inner = "spec.spec.devices" if kind == "ResourceClaimTemplate" else "spec.devices"
         for request in source.at(f"{inner}.requests").items():

@@ -19,14 +19,7 @@ from metronome_opt.kubernetes.reading.costs import read_costs
 from metronome_opt.kubernetes.reading.fabrics import Fabric
 from metronome_opt.kubernetes.reading.fields import Faults, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.jobs import ImportedJob, read_jobs
-from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, KINDS, POD_GROUP, WorkloadKind
-from metronome_opt.kubernetes.reading.limits import (
-    NO_NODE,
-    Asked,
-    LimitReader,
-    group_names,
-    groups_of,
-)
+from metronome_opt.kubernetes.reading.limits import NO_NODE, Asked, LimitReader
 from metronome_opt.kubernetes.reading.machines import (
     ImportOptions,
     Machine,
@@ -36,7 +29,6 @@ from metronome_opt.kubernetes.reading.machines import (
 )
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.pods import Pod
-from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.scenario.build import build_scenario
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, room_of
@@ -134,14 +126,7 @@ def make_scenario(objects: Objects, options: ImportOptions) -> Imported:
     except ValidationError as error:
         raise InputError(f"cluster.{explain(error, Cluster)}") from None
     nodes = {name: machine.source for name, machine in machines.items()}
-    reader = LimitReader(
-        checked,
-        nodes,
-        pods,
-        hyper_nodes_above(objects, nodes, []),
-        {hyper.name: hyper for hyper in objects.of(HYPER_NODE)},
-    )
-    jobs = _add_limits(jobs, reader, objects, faults, notes)
+    jobs = _add_limits(jobs, LimitReader(checked, objects, nodes, pods), faults, notes)
     jobs = _drop_unplaceable(jobs, checked, free_gpus, faults)
     for reason, titles in sorted(faults.dropped.items()):
         notes.append(f"{len(titles)} dropped, {reason}: {first_few(titles)}")
@@ -238,34 +223,24 @@ def _resources(
 
 
 def _add_limits(
-    jobs: Sequence[ImportedJob],
-    reader: LimitReader,
-    objects: Objects,
-    faults: Faults,
-    notes: list[str],
+    jobs: Sequence[ImportedJob], reader: LimitReader, faults: Faults, notes: list[str]
 ) -> list[ImportedJob]:
     """Return jobs with limits on their nodes; running ones keep theirs, whatever is asked."""
-    limited, groups = [], objects.of(POD_GROUP)
+    limited = []
     for job in jobs:
-        source, runs = job.source, job.entry.get("nodes")
-        names = [job.group, *group_names(job.annotations)]
-        known = KINDS.get((source.kind, source.group))
-        labels = known.job_labels if isinstance(known, WorkloadKind) else ()
+        source, runs = job.source, job.entry.get("nodes", ())
         asked = Asked(
             source,
             job.templates,
             job.annotations,
             job.entry["workers"],
             job.task_resources,
-            groups_of(groups, source, filter(None, names)),
-            dict.fromkeys(labels, source.name),
+            job.group,
+            runs,
         )
         with faults.collect(source.title):
             try:
                 limits, preferred = reader.read(asked)
-                exceeded = NO_LIMITS._replace(**limits).violation(reader.cluster, runs or ())
-                if exceeded is not None:
-                    raise InputError(exceeded)
             except (InputError, UnsuitableError) as error:
                 if not runs:
                     raise

@@ -10,6 +10,7 @@ from typing import Any
 
 from metronome_opt.kubernetes.claims.names import Manifest
 from metronome_opt.kubernetes.controller.claims import Assignment, Slots, pod_annotations
+from metronome_opt.kubernetes.controller.client import NODES, PODS, ClusterError, Resource
 from metronome_opt.kubernetes.controller.live import LiveCluster
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE, Pod
 from metronome_opt.scenario.cluster_input import ClusterSpec
@@ -38,11 +39,15 @@ class FakeCluster(LiveCluster):
     """Pods by name; the controller is killed after `left` actions."""
 
     def __init__(self, nodes: int) -> None:
+        super().__init__(None)  # type: ignore[arg-type]
         self.pods_by_name: dict[str, dict[str, Any]] = {}
         self.claims_by_name: dict[str, Manifest] = {}
         self.claim_lists = 0
         self.events: list[tuple[str, str, str]] = []  # of the job, or of the node
         self.allocatable: dict[str, dict[str, str]] = {}
+        self.others: list[Manifest] = []  # objects of other kinds
+        self.labels: dict[str, dict[str, str]] = {}  # of nodes
+        self.lists: Counter[str] = Counter()
         self.ready = {f"n{index}": True for index in range(nodes)}
         self.cordoned: set[str] = set()
         self.left: int | None = None
@@ -96,15 +101,23 @@ class FakeCluster(LiveCluster):
         for name in [name for name, pod in self.pods_by_name.items() if pod["again"][0] == job]:
             del self.pods_by_name[name]
 
-    def pods(self) -> list[Pod]:
-        """All pods."""
-        return [Pod.of(pod) for pod in self.pods_by_name.values()]
+    def listed(self, kind: Resource) -> list[Manifest]:
+        """Return the objects of a kind, as an API server does."""
+        self.lists[kind.__name__] += 1
+        if kind is PODS:
+            return [*self.pods_by_name.values()]
+        if kind is NODES:
+            return self._nodes()
+        version = kind._api_info.resource.api_version
+        known = [item for item in self.others if item["kind"] == kind.__name__]
+        if not known or known[0]["apiVersion"] != version:
+            raise ClusterError("no such kind", 404)
+        return known
 
-    def nodes(self) -> list[Mapping[str, Any]]:
-        """All nodes."""
+    def _nodes(self) -> list[Manifest]:
         return [
             {
-                "metadata": {"name": name, "uid": name},
+                "metadata": {"name": name, "uid": name, "labels": self.labels.get(name)},
                 "spec": {"unschedulable": name in self.cordoned},
                 "status": {
                     "conditions": [{"type": "Ready", "status": str(ready)}],

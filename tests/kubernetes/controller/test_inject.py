@@ -18,6 +18,7 @@ from metronome_opt.kubernetes.reading.machines import ImportOptions
 from metronome_opt.kubernetes.reading.objects import Objects
 from metronome_opt.kubernetes.reading.scenario import make_scenario
 from tests.kubernetes.reading.manifests import GROUP, TRAFFIC, Object, job, template, train_job
+from tests.kubernetes.reading.test_kinds import runtime, runtime_job
 from tests.transcripts import ROOT
 
 EXAMPLE = ROOT / "docs" / "example-cluster"
@@ -105,6 +106,33 @@ def test_a_train_job_patches_its_runtime() -> None:
     assert pods["metadata"]["annotations"][f"{GROUP}/tasks"] == "4"
     assert pods["spec"]["schedulingGates"] == [{"name": f"{GROUP}/place"}]
     assert manifest["spec"]["trainer"]["env"][-1]["name"] == "METRONOME_CLAIM"
+
+
+def test_a_train_job_patches_the_jobs_that_hold_gpus_by_their_names() -> None:
+    """An MPI launcher that is a node trains too; its container is not that of the trainer."""
+    launcher, node = runtime_job("launcher", 1, "trainer"), runtime_job("node", 1)
+    (container,) = launcher["template"]["spec"]["template"]["spec"]["containers"]
+    container["name"] = "mpi"
+    made = runtime(launcher, node, numNodes=3, mpi={"runLauncherAsNode": True})
+    jobs = train_job(0, trainer={})
+    del jobs["spec"]["trainer"]
+    manifest = injected(made, jobs)
+    (patch,) = manifest["spec"]["runtimePatches"]
+    patched = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert [job["name"] for job in patched] == ["launcher", "node"]
+    pods = [job["template"]["spec"]["template"] for job in patched]
+    assert {each["metadata"]["annotations"][f"{GROUP}/tasks"] for each in pods} == {"3"}
+    (own,), (trains,) = (each["spec"]["containers"] for each in pods)
+    assert (own["name"], own["env"][-1]["name"]) == ("mpi", "METRONOME_CLAIM")
+    assert (trains["name"], "env" in trains) == ("node", False)
+    assert manifest["spec"]["trainer"]["env"][-1]["name"] == "METRONOME_CLAIM"
+    assert injected(made, copy.deepcopy(manifest)) == manifest
+
+
+def test_constraints_come_with_the_pods() -> None:
+    rack = {"kai.scheduler/topology-required-placement": "rack"}
+    stated = injected(job(annotations={**TRAFFIC, **rack}))["spec"]["template"]["metadata"]
+    assert rack.items() <= stated["annotations"].items()
 
 
 def test_what_the_workload_states_replaces_what_was_injected() -> None:

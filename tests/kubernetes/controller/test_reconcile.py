@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from metronome_opt.errors import RemoteError
+from metronome_opt.kubernetes.controller.client import ClusterError
 from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.reading.pods import Pod
 from metronome_opt.kubernetes.state import Store
@@ -20,6 +21,7 @@ from metronome_opt.kubernetes.state.placement import PlacementDecision, decide, 
 from metronome_opt.kubernetes.state.records import Reservation
 from metronome_opt.kubernetes.state.state import ClusterState
 from tests.kubernetes.controller.fake import GPU, FakeCluster, Killed, spec_of
+from tests.kubernetes.state import small
 
 
 def traffic(start_ms: int, length_ms: int, rate: str) -> str:
@@ -141,6 +143,159 @@ def test_gangs_keep_to_the_selectors_and_affinities_of_their_pods(bed: Bed) -> N
     bed.start(ClusterState(spec_of(4)))  # which reads pods that select their nodes
     bed.reconcile()
     assert bed.claims["default/b"].gang.allowed_nodes == ("n2", "n3")
+
+
+RACKS = {name: {"x/rack": f"r{int(name[1]) // 2}"} for name in ("n0", "n1", "n2", "n3")}
+BY_RACK = {"schedulingConstraints": {"topology": [{"key": "x/rack"}]}}
+TIER: dict[str, Any] = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+
+
+def made(version: str, kind: str, name: str, spec: Any, **head: Any) -> dict[str, Any]:
+    head = {"name": name, "namespace": "default", **head}
+    return {"apiVersion": version, "kind": kind, "metadata": head, "spec": spec}
+
+
+def racked() -> Bed:
+    """Return a cluster of two racks of two nodes, each for two pods."""
+    racks = {"interface": 50_000, "uplink": 100_000, "hyperperiod": 240}
+    return Bed(ClusterState(small.cluster([2, 2], gpus=8, **racks)))
+
+
+@pytest.mark.parametrize(
+    ("group", "pod"),
+    [
+        (made("scheduling.k8s.io/v1alpha2", "PodGroup", "pg", BY_RACK), "schedulingGroup"),
+        (made("scheduling.volcano.sh/v1beta1", "PodGroup", "pg", TIER), "annotation"),
+        (made("scheduling.volcano.sh/v1beta1", "PodGroup", "pg", TIER), "owner"),
+        (
+            made(
+                "scheduling.run.ai/v2alpha2",
+                "PodGroup",
+                "pg",
+                {"topologyConstraint": {"requiredTopologyLevel": "x/rack"}},
+            ),
+            "annotation",
+        ),
+    ],
+)
+def test_gangs_keep_to_the_constraints_of_their_pod_groups(group: dict[str, Any], pod: str) -> None:
+    bed = racked()
+    bed.cluster.labels = RACKS
+    selectors = [{"exactMatch": {"name": name}} for name in RACKS]
+    members = [{"type": "Node", "selector": selector} for selector in selectors]
+    racks = [members[:2], members[2:]]
+    hypers = [
+        made("topology.volcano.sh/v1alpha1", "HyperNode", f"h{i}", {"tier": 1, "members": its})
+        for i, its in enumerate(racks)
+    ]
+    bed.cluster.others = [group, *hypers]
+    bed.cluster.run_other("other", "n0", 8)  # a rack has room for four pods, one for two
+    bed.cluster.submit("a", 4)
+    bed.cluster.submit("b", 4)
+    head = {"apiVersion": "batch/v1", "uid": "own", "controller": True}
+    owner = {**head, "kind": "Job", "name": "own"}
+    for name, value in bed.cluster.pods_by_name.items():
+        if name.startswith("a-"):
+            if pod == "schedulingGroup":
+                value["spec"]["schedulingGroup"] = {"podGroupName": "pg"}
+                value["metadata"]["annotations"]["metronome.x-k8s.io/job"] = "a"
+            elif pod == "annotation":
+                value["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "pg"
+                group["metadata"]["annotations"] = {
+                    "metronome.x-k8s.io/model": "a copy of the job's"
+                }
+            else:
+                value["metadata"]["ownerReferences"] = [owner]
+                group["metadata"]["ownerReferences"] = [owner]
+    assert bed.reconcile() == 1
+    assert {*bed.claims["default/a"].nodes} == {"n2", "n3"}
+    assert bed.claims["default/a"].gang.within == 1
+    bed.start(ClusterState(bed.state.cluster))  # the state is lost, the pods keep their nodes
+    bed.reconcile()
+    assert bed.claims["default/a"].gang.within == 1
+
+
+def test_constraints_that_cannot_be_read_are_an_event() -> None:
+    bed = racked()
+    bed.cluster.submit("a", 4)
+    group = made("scheduling.volcano.sh/v1beta1", "PodGroup", "pg", TIER)
+    bed.cluster.others = [group]
+    for value in bed.cluster.pods_by_name.values():
+        value["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "pg"
+    assert bed.reconcile() == 1
+    (line,) = bed.events("default/a")
+    place = "default/a: cluster: PodGroup default/pg: spec.networkTopology: is about HyperNodes"
+    assert line.startswith(f"{place}, and none was read")
+    assert bed.cluster.lists["HyperNode"] == 1
+    # A gang that runs keeps its nodes whatever it asks, and moves nowhere else.
+    bed.cluster.others = []
+    bed.reconcile()
+    nodes = bed.claims["default/a"].nodes
+    bed.cluster.others = [group]
+    uids = bed.uids
+    bed.start(ClusterState(bed.state.cluster))
+    assert bed.reconcile() == 0
+    assert (bed.claims["default/a"].nodes, bed.uids) == (nodes, uids)
+    assert {*(bed.claims["default/a"].gang.allowed_nodes or ())} == {*nodes}
+
+
+def test_objects_that_may_not_be_read_are_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = racked()
+    bed.cluster.submit("a", 4)
+    listed = bed.cluster.listed
+
+    def refuse(kind: Any) -> Any:
+        if kind.__name__ == "PodGroup":
+            raise ClusterError("server: status 403, podgroups is forbidden", 403)
+        return listed(kind)
+
+    monkeypatch.setattr(bed.cluster, "listed", refuse)
+    assert bed.reconcile() == 1
+    assert bed.events("default/a") == ["server: status 403, podgroups is forbidden"]
+    assert not bed.claims
+
+
+def test_accelerators_are_those_that_are_named() -> None:
+    """Pods ask for a resource that no table knows, or claim devices of a class."""
+    request = {"exactly": {"deviceClassName": "c", "count": 4}}
+    claimed = {"spec": {"devices": {"requests": [request]}}}
+    devices = [{"name": f"d{index}"} for index in range(8)]
+    slices = [
+        made(
+            "resource.k8s.io/v1beta1",
+            "ResourceSlice",
+            name,
+            {"driver": "chip.example", "nodeName": name, "devices": devices},
+        )
+        for name in RACKS
+    ]
+    driver = {"cel": {"expression": "device.driver == 'chip.example'"}}
+    dra = [
+        made("resource.k8s.io/v1beta1", "ResourceClaimTemplate", "t", claimed),
+        made("resource.k8s.io/v1beta1", "DeviceClass", "c", {"selectors": [driver]}),
+        *slices,
+    ]
+    claims = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    plain = {"containers": [{"resources": {"limits": {"example.org/chip": "4"}}}]}
+    for others, spec_, has in (
+        ([], plain, {"example.org/chip": "8"}),
+        (dra, {"containers": [], "resourceClaims": claims}, {"cpu": "9"}),
+    ):
+        for named in ((), ("chip.example", "example.org/chip")):
+            bed = Bed(ClusterState(spec_of(4)))
+            bed.cluster._gpu_resources = named
+            bed.cluster.others = others
+            bed.cluster.allocatable = dict.fromkeys(RACKS, has)
+            bed.cluster.submit("a", 4)
+            for value in bed.cluster.pods_by_name.values():
+                value["spec"] |= spec_
+            if named:
+                assert bed.reconcile() == 0
+                assert not bed.events("n0")
+                assert len({*bed.claims["default/a"].nodes}) == 2
+            else:
+                assert bed.reconcile() == 1
+                assert "--gpu-resource" in bed.events("default/a")[-1]
 
 
 def test_search_without_result_is_repeated_only_after_a_change(

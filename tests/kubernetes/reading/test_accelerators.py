@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kubernetes.reading.manifests import (
+    TRAFFIC,
     Object,
     fault,
     imported,
@@ -182,7 +183,7 @@ def test_nodes_have_the_devices_of_their_slices() -> None:
 @pytest.mark.parametrize(
     ("objects", "reason"),
     [
-        ([], "ResourceClaimTemplate gpu is not in the files; read it too"),
+        ([], "ResourceClaimTemplate gpu is missing; add it"),
         (
             [device(exactly={"deviceClassName": "fpga.example"})],
             "class fpga.example is not known; --gpu-resource fpga.example counts its devices",
@@ -208,12 +209,26 @@ def test_a_claim_that_pods_share_is_not_counted_for_each() -> None:
     claim = device(kind="ResourceClaim", exactly=GPU)
     line = fault(*machines(), claim, claiming(job(), key="resourceClaimName"))
     assert "all pods share ResourceClaim team/gpu; claim by a ResourceClaimTemplate" in line
+    both = claiming(job())
+    both["spec"]["template"]["spec"]["containers"].append(
+        {"name": "b", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    )
+    both["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": "gpu"}]
+    assert "all pods share ResourceClaim team/gpu; " in fault(*machines(), claim, both)
     gang = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "gpu"}]}
     pods = kube("scheduling.k8s.io/v1alpha3", "PodGroup", metadata("gang"), gang)
     member = claiming(job())
     member["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
     line = fault(*machines(), pods, device(exactly=GPU), member)
-    assert "all pods of PodGroup gang share a claim; let each have its own" in line
+    assert "pods of a PodGroup share claim g; let each have its own" in line
+    policies = [{"targetReplicatedJobs": ["w"], "job": gang}, gang]
+    inner = {"name": "w", "template": {"spec": claiming(job())["spec"]}}
+    for scheduling in ({"replicatedJobs": policies[:1]}, policies[1]):
+        spec = {"replicatedJobs": [inner], "scheduling": scheduling}
+        head = metadata("set", annotations=TRAFFIC)
+        made = kube("jobset.x-k8s.io/v1alpha2", "JobSet", head, spec)
+        line = fault(*machines(), device(exactly=GPU), made)
+        assert "pods of a PodGroup share claim g; let each have its own" in line
 
 
 def test_a_class_of_interfaces_beside_gpus_is_no_gpu() -> None:

@@ -225,6 +225,13 @@ def group(version: str = "v1alpha2", **fields: Any) -> Object:
     return kube(f"scheduling.k8s.io/{version}", "PodGroup", metadata("gang", **fields), spec)
 
 
+def test_pods_of_a_workload_of_older_releases_are_one_job() -> None:
+    pods = [pod(f"w{index}", f"n{index}", annotations=TRAFFIC) for index in range(2)]
+    for each in pods:
+        each["spec"]["workloadRef"] = {"name": "load", "podGroup": "w"}
+    assert jobs_of(imported(*machines(), *pods))["load-w"]["nodes"] == ["n0", "n1"]
+
+
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
 def test_pods_of_a_group_are_one_job(version: str) -> None:
     pods = [in_group(pod(f"w{index}", f"n{index}", gpus=2)) for index in range(2)]
@@ -233,6 +240,12 @@ def test_pods_of_a_group_are_one_job(version: str) -> None:
     read = jobs_of(made)["gang"]
     assert (read["pods"], read["nodes"]) == (["w0", "w1"], ["n0", "n1"])
     assert read["each"]["gpus"] == 2
+
+
+def test_a_group_has_a_name() -> None:
+    made = job()
+    made["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": {"x": 1}}
+    assert "schedulingGroup.podGroupName: must be text" in fault(*machines(), made)
 
 
 def test_workloads_of_a_group_are_one_job() -> None:
@@ -519,7 +532,8 @@ def annotated(item: Object, *path: str) -> Object:
 def test_an_unread_object_with_traffic_is_refused_by_name(path: tuple[str, ...]) -> None:
     made = annotated(UNREAD, *path)
     line = fault(*machines(), job(), made)
-    start = "file: document 5: Dance team/d: states traffic, but no Dance example.org/v1 is read; "
+    reason = "states traffic, which is read of no Dance example.org/v1; "
+    start = f"file: document 5: Dance team/d: {reason}"
     assert line.startswith(start)
     with pytest.raises(InputError, match="Dance team/d: states traffic"):
         inject([("file", made)])
@@ -530,11 +544,61 @@ def test_an_unread_object_with_traffic_is_refused_by_name(path: tuple[str, ...])
     )
 
 
+PODS = {"metadata": {"annotations": TRAFFIC}, **template(0)}
+SERVED = {"template": kube(RAY, "RayService", metadata("d", annotations=TRAFFIC), {})}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "reason"),
+    [
+        ("scheduling.volcano.sh/v1beta1", "PodGroup", PODS, "is read of no PodGroup scheduling.v"),
+        ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime", PODS, "is read of no Cluster"),
+        ("v1", "Node", PODS, "is read of no Node v1; annotate what it makes"),
+        ("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": PODS}}}, "no CronJob batch/"),
+        (
+            "workload.codeflare.dev/v1beta2",
+            "AppWrapper",
+            {"components": [{"template": WRAPPED}, SERVED]},
+            "RayService team/d in it is of no kind that is read; correct it",
+        ),
+        (
+            KUBEFLOW,
+            "MPIJob",
+            {"mpiReplicaSpecs": {
+                "Launcher": {"template": PODS},
+                "Worker": {"replicas": 2, "template": template()},
+            }},
+            "only of pods without GPUs; annotate the whole, or other pods; correct it",
+        ),
+    ],
+)  # fmt: skip
+def test_traffic_where_it_is_not_read(version: str, kind: str, spec: Object, reason: str) -> None:
+    assert reason in fault(*machines(), job(), kube(version, kind, metadata("d"), spec))
+
+
+def test_traffic_of_the_jobs_of_a_job_set_and_of_a_runtime() -> None:
+    made = job_set("set", "w", 2, 1)
+    (inner,) = made["spec"]["replicatedJobs"]
+    inner["template"]["metadata"] = {"annotations": made["metadata"].pop("annotations")}
+    used = runtime(runtime_job("node", 2))
+    (pods,) = used["spec"]["template"]["spec"]["replicatedJobs"]
+    pods["template"]["spec"]["template"]["metadata"] = {"annotations": TRAFFIC}
+    read = jobs_of(imported(*machines(), made, used, train_job(2, "t", annotations={})))
+    assert {name: each["traffic"]["period_ms"] for name, each in read.items()} == {
+        "set": 100,
+        "t": 100,
+    }
+
+
 def test_pods_with_traffic_are_read_by_owner_whatever_its_kind() -> None:
     owned = {**owned_by("Dance", "d"), "annotations": TRAFFIC}
     pods = [pod(f"d-{index}", f"n{index}", **owned) for index in range(2)]
     helper = pod("d-help", "n0", gpus=0, **owned)
-    # The object that they come of is represented by them; so is what is made of it.
+    # The object that they come of is represented by them; so is what is made of it, such as the
+    # PodGroup to which Volcano copies annotations.
+    group = kube("scheduling.volcano.sh/v1beta1", "PodGroup", metadata("g"), {})
+    group["metadata"] |= {"annotations": TRAFFIC, **owned_by("Dance", "d")}
+    assert "d" in jobs_of(imported(*machines(), group, *pods))
     made = annotated(UNREAD, "spec", "template")
     part = kube("example.org/v1", "Step", metadata("s", **owned_by("Dance", "d")), {})
     read = jobs_of(imported(*machines(), made, annotated(part), *pods, helper))

@@ -23,11 +23,14 @@ from tests.kubernetes.reading.manifests import (
     template,
     train_job,
 )
+from tests.kubernetes.reading.test_kinds import runtime, runtime_job
 from tests.kubernetes.reading.test_machines import exact, hyper, topology
 
+REFUSED = "partitionPolicy.networkTopology: constraints on parts of"
 RULES = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERENCES = "preferredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "kubernetes.io/hostname"
+GPU = "nvidia.com/gpu"
 LEVELS = topology("kueue.x-k8s.io/v1beta2", "x/block", "x/rack", HOSTNAME)
 
 
@@ -71,6 +74,13 @@ def asking(pods: int = 2, gpus: int = 8, *, own: Object | None = None, **spec: A
             },
             {"within": 1},
         ),
+        (
+            {
+                "kai.scheduler/segment-topology-required-placement": "x/rack",
+                "kai.scheduler/segment-size": "2",
+            },
+            {"within": 1},
+        ),
         ({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}, {}),
     ],
 )
@@ -105,14 +115,25 @@ def test_preferred_topologies_are_noted(own: Object) -> None:
             "slice-required-topology: slices of None of its 2 pods: constraints on parts of a job",
         ),
         (
+            {
+                "kai.scheduler/segment-topology-required-placement": "x/rack",
+                "kai.scheduler/segment-size": "1",
+            },
+            "required-placement: slices of 1 of its 2 pods: constraints on parts of a job, or",
+        ),
+        (
             {"alpha.jobset.sigs.k8s.io/exclusive-topology": "x/rack"},
-            "exclusive-topology: constraints on parts of a job are not read; remove it, or an",
+            "exclusive-topology: constraints on parts of a job, or that keep jobs apart, are not",
         ),
         (
             {"volcano.sh/network-topology-highest-tier": "1"},
             "is about HyperNodes, and none was read; read them as well",
         ),
         ({"volcano.sh/network-topology-mode": "firm"}, "mode: must be hard or soft, got 'firm'"),
+        (
+            {"kueue.x-k8s.io/podset-topology-spreading": '{"enforcementMode": "Required"}'},
+            "podset-topology-spreading: constraints on parts of a job, or that keep jobs apart, ",
+        ),
     ],
 )
 def test_constraints_that_places_do_not_know_are_refused(own: Object, reason: str) -> None:
@@ -126,7 +147,8 @@ def test_a_level_across_switches_is_refused() -> None:
     across = asking(own={"kueue.x-k8s.io/podset-required-topology": "x/row"})
     line = fault(*nodes, LEVELS, across)
     place = "file: document 9: Job team/train: annotation kueue.x-k8s.io/podset-required-topology"
-    assert line.startswith(f"{place}: its groups of nodes are those of no tier of switches; read")
+    reason = "its groups of nodes are those of no tier of switches (1: r0, r1; 2: b); read the"
+    assert line.startswith(f"{place}: {reason}")
 
 
 # ------------------------------------------------------------------ selectors, affinities, taints
@@ -242,15 +264,60 @@ def test_pods_that_keep_apart_need_whole_nodes() -> None:
     assert limits(asking(**soft)) == {}
 
 
-def test_a_train_job_writes_over_its_runtime() -> None:
+def runtime_patch(job: str, spec: Object, **head: Any) -> Object:
+    inner = {"name": job, "template": {"spec": {"template": {"metadata": head, "spec": spec}}}}
+    patched = {"template": {"spec": {"replicatedJobs": [inner]}}}
+    return {"manager": job, "trainingRuntimeSpec": patched}
+
+
+R1, R9 = ({"nodeSelector": {"x/rack": name}} for name in ("r1", "r9"))
+
+
+@pytest.mark.parametrize(
+    ("field", "patches"),
+    [
+        (
+            "podTemplateOverrides",
+            [
+                {"targetJobs": [{"name": "node"}], "spec": R1},
+                {"targetJobs": [{"name": "initializer"}], "spec": R9},
+            ],
+        ),
+        ("podSpecOverrides", [{"targetJobs": [{"name": "node"}], **R1}]),
+        ("podSpecOverrides", [R1]),
+        ("runtimePatches", [runtime_patch("node", R1), runtime_patch("initializer", R9)]),
+    ],
+)
+def test_a_train_job_writes_over_its_runtime(field: str, patches: list[Object]) -> None:
     made = train_job(2)
-    targets = [{"name": "node"}]
-    rack, gone = ({"nodeSelector": {"x/rack": name}} for name in ("r1", "r9"))
-    made["spec"]["podTemplateOverrides"] = [
-        {"targetJobs": targets, "spec": rack},
-        {"targetJobs": [{"name": "initializer"}], "spec": gone},
-    ]
+    made["spec"][field] = patches
     assert limits(made, name="llama") == {"allowed_nodes": ["r1"]}
+    plain = runtime(runtime_job("node", 8, "trainer"))  # selectors of both hold
+    (inner,) = plain["spec"]["template"]["spec"]["replicatedJobs"]
+    inner["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"x/name": "c"}
+    made["spec"]["trainer"] = {"numNodes": 2, "resourcesPerNode": {"limits": {GPU: "1"}}}
+    assert limits(plain, made, name="llama") == {"allowed_nodes": ["c"]}
+
+
+def test_a_train_job_has_the_constraints_of_its_runtime() -> None:
+    tiers = {"volcano": {"networkTopology": {"mode": "hard", "highestTierAllowed": 10}}}
+    made = runtime(runtime_job("node", 8, "trainer"))
+    made["spec"]["podGroupPolicy"] = tiers
+    assert limits(*hypers(), made, train_job(2), name="llama") == {"within": 1}
+    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "x/rack"}
+    for path in ((), ("spec", "replicatedJobs", 0, "template")):
+        inner = runtime(runtime_job("node", 8, "trainer"))
+        at = inner["spec"]["template"]
+        for step in path:
+            at = at[step]
+        at.setdefault("metadata", {})["annotations"] = exclusive
+        assert "exclusive-topology: constraints on parts" in fault(*fleet(), inner, train_job(2))
+    patched = train_job(2)
+    patched["spec"]["runtimePatches"] = [runtime_patch("node", {}, annotations=exclusive)]
+    assert "exclusive-topology: constraints on parts" in fault(*fleet(), patched)
+    in_set = runtime(runtime_job("node", 8, "trainer"))
+    in_set["spec"]["template"]["spec"]["scheduling"] = {"schedulingConstraints": BY_RACK}
+    assert limits(in_set, train_job(2), name="llama") == {"within": 1}
 
 
 def test_a_job_that_no_node_may_have_is_dropped_with_a_note() -> None:
@@ -308,6 +375,92 @@ def test_pod_groups_of_other_schedulers() -> None:
     assert limits(*hypers(), group, asking()) == {}  # which is in no group
 
 
+BY_RACK: Object = {"topology": [{"key": "x/rack"}]}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "found"),
+    [
+        ({"schedulingConstraints": BY_RACK}, {"within": 1}),
+        (
+            {"replicatedJobs": [
+                {"targetReplicatedJobs": ["driver"], "schedulingPolicy": {"basic": {}}},
+                {"targetReplicatedJobs": ["w"], "schedulingConstraints": BY_RACK},
+            ]},
+            {"within": 1},
+        ),
+        (
+            {"replicatedJobPolicies": [
+                {"targetReplicatedJob": ["driver", "w"], "schedulingConstraints": BY_RACK}
+            ]},
+            {"within": 1},
+        ),
+        (  # of an earlier draft
+            {"replicatedJobs": [{"targetReplicatedJobs": "w", "constraints": BY_RACK}]},
+            {"within": 1},
+        ),
+        (
+            {"replicatedJobs": [
+                {"targetReplicatedJobs": ["driver"], "schedulingConstraints": BY_RACK}
+            ]},
+            {},
+        ),
+        (
+            {"replicatedJobs": [
+                {"targetReplicatedJobs": ["w"], "job": {"schedulingConstraints": BY_RACK}}
+            ]},
+            "spec.scheduling.replicatedJobs[0].job: constraints on parts of a job, or that keep",
+        ),
+    ],
+)  # fmt: skip
+def test_scheduling_of_a_job_set(scheduling: Object, found: Object | str) -> None:
+    jobs = [
+        {"name": name, "template": {"spec": {"parallelism": count, "template": template(gpus)}}}
+        for name, count, gpus in (("driver", 1, 0), ("w", 2, 8))
+    ]
+    spec = {"replicatedJobs": jobs, "scheduling": scheduling}
+    head = metadata("train", annotations=TRAFFIC)
+    made = kube("jobset.x-k8s.io/v1alpha2", "JobSet", head, spec)
+    wrapped = kube(
+        "workload.codeflare.dev/v1beta2",
+        "AppWrapper",
+        metadata("wrapper", annotations=TRAFFIC),
+        {"components": [{"template": made}]},
+    )
+    for one in (made, wrapped):
+        if isinstance(found, str):
+            assert found in fault(*fleet(), LEVELS, one).replace("components[0].template.", "")
+        else:
+            assert limits(one) == found
+
+
+def test_placement_of_the_groups_of_a_leader_worker_set() -> None:
+    groups = {"size": 2, "workerTemplate": template(4)}
+    spec: Object = {"replicas": 1, "leaderWorkerTemplate": groups}
+    head = metadata("train", annotations=TRAFFIC)
+    made = kube("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", head, spec)
+    spec["groupPlacementPolicy"] = {"type": "Colocated", "topologyKey": "x/rack"}
+    assert limits(made, name="train-0") == {"within": 1}
+    spec["groupPlacementPolicy"]["type"] = "Exclusive"
+    assert "groupPlacementPolicy: constraints on parts of a job" in fault(*fleet(), LEVELS, made)
+
+
+def test_labels_that_operators_give_pods_name_the_pods_of_the_job() -> None:
+    """KubeRay labels pods by their role and group, Volcano by their task."""
+    for labels in ({"ray.io/node-type": "worker"}, {"ray.io/group": "g", "ray.io/cluster": "c"}):
+        group = {
+            "groupName": "g",
+            "replicas": 2,
+            "template": template(8, **near_pods("x/rack", labels)),
+        }
+        spec = {"headGroupSpec": {"template": template(0)}, "workerGroupSpecs": [group]}
+        head = metadata("c", annotations=TRAFFIC)
+        assert limits(kube("ray.io/v1", "RayCluster", head, spec), name="c") == {"within": 1}
+    near = near_pods("x/rack", {"volcano.sh/task-spec": "w"})
+    task = {"name": "w", "replicas": 2, "template": template(8, **near)}
+    assert limits({**volcano(), "spec": {"tasks": [task]}}) == {"within": 1}
+
+
 def volcano(pods: int = 2, **spec: Any) -> Object:
     task = {"name": "w", "replicas": pods, "template": template(8)}
     head = metadata("train", annotations=TRAFFIC)
@@ -346,7 +499,9 @@ def test_a_volcano_job_that_no_hyper_node_holds_is_not_placed() -> None:
     parts = {"totalPartitions": 2, "networkTopology": {"highestTierAllowed": 10}}
     divided = volcano(2)
     divided["spec"]["tasks"][0]["partitionPolicy"] = parts
-    assert "partitionPolicy: constraints on parts of" in fault(*fleet(), *hypers(), divided)
+    assert "partitionPolicy.networkTopology: constraints on parts of" in fault(
+        *fleet(), *hypers(), divided
+    )
     named = volcano(networkTopology={"highestTierName": "rail"})
     assert "highestTierName: is the tierName of no HyperNode" in fault(*fleet(), *hypers(), named)
 
