@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, zip_longest
 from operator import itemgetter
 
@@ -169,7 +169,7 @@ class CandidatePlacements(FreeResources):
             nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
             if len(set(nodes)) < fewest:
                 best, fewest = nodes, len(set(nodes))
-        placement = self.try_nodes(tuple(sorted(best)), job) if best else None
+        placement = self.try_nodes(self.arrange(best), job) if best else None
         if placement is not None:
             return placement
         return min(self.candidates(job), key=network_cost, default=None)
@@ -191,7 +191,7 @@ class CandidatePlacements(FreeResources):
         choices = _in_turn(*(self._choices(job, room) for room in parts))
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
-        for nodes in (tuple(sorted(choice)) for choice in choices):
+        for nodes in map(self.arrange, choices):
             placement = None if nodes in tried else self.try_nodes(nodes, job)
             tried.add(nodes)
             if placement is not None:
@@ -248,6 +248,10 @@ class CandidatePlacements(FreeResources):
             allowed = job.limits.allowed(self.cluster)
             usable &= np.array([name in allowed for name in self.names])
         return np.where(usable, room, 0)
+
+    def arrange(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Return the nodes of tasks in the order in which a ring leaves few racks."""
+        return tuple(sorted(nodes, key=self.cluster.node_order.__getitem__))
 
     def try_nodes(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
         """Return the placement of a job on nodes; None if links or its limits do not allow it."""

@@ -261,6 +261,20 @@ class Cluster(Record):
         return max(1, *map(len, self.uplink_paths.values()))
 
     @cached_property
+    def node_order(self) -> Mapping[str, int]:
+        """The index of each node where those of a rack come together, as short rings visit them."""
+        first: dict[str, str] = {}  # node of each rack
+        for name in sorted(self.nodes_by_name):
+            for rack in self.uplink_paths[self.nodes_by_name[name].rack]:
+                first.setdefault(rack, name)
+        paths = {
+            name: [first[rack] for rack in reversed(self.uplink_paths[node.rack])]
+            for name, node in self.nodes_by_name.items()
+        }
+        names = sorted(paths, key=lambda name: (*paths[name], name))
+        return {name: index for index, name in enumerate(names)}
+
+    @cached_property
     def order(self) -> Mapping[str, int]:
         """The index of each link."""
         return {link.name: index for index, link in enumerate(self.links)}
