@@ -84,6 +84,8 @@ class CandidatePlacements(FreeResources):
         placement = self.by_paths(nodes, job, paths)
         link = placement.bottleneck
         if not placement.rate and link is not None:
+            if not self.cluster.capacities[link]:
+                raise InputError(f"{link}: carries nothing; place {job.name} on other nodes")
             raise InputError(
                 f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
                 f"each of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
@@ -138,9 +140,13 @@ class CandidatePlacements(FreeResources):
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        rooms = job.limits.rooms(self.cluster, self.tasks_by_node(job.task_resources), job.tasks)
-        room = max(rooms, key=_room, default=None)
-        return None if room is None else self.placement(most_free(room, job.tasks), job)
+        fits = dict(zip(self.names, self._usable(job).tolist(), strict=True))
+        room = max(job.limits.rooms(self.cluster, fits, job.tasks), key=_room, default=None)
+        if room is None:
+            return None
+        nodes = most_free(room, job.tasks)
+        there = self.by_paths(nodes, job)
+        return self.placement(nodes, job) if there.transport.rate else self.nearest(job)
 
     def may_hold(self, job: JobRequest) -> bool:
         """Return whether there is room for the tasks of a job, wherever."""

@@ -297,7 +297,7 @@ class PlacementSearch:
     @cached_property
     def _links(self) -> tuple[Link, ...]:
         capacities = self.scenario.cluster.capacities.items()
-        return tuple(Link(name=name, capacity=capacity) for name, capacity in capacities)
+        return tuple(Link(name=name, capacity=mbps) for name, mbps in capacities if mbps)
 
     def instance_at(self, places: Places) -> Instance:
         """Return the instance that `problem_at` has; each job is built once per place."""

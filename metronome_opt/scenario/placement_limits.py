@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from metronome_opt.errors import first_few
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
 
@@ -99,13 +100,15 @@ class PlacementLimits(NamedTuple):
         return None
 
     def describe(self, cluster: Cluster) -> str:
-        """Return the limits in words, the empty text if there are none."""
+        """Return in words the limits, and the links that carry nothing; empty without any."""
         stated = self._replace(allowed_nodes=None).stated()
         if self.allowed_nodes is not None:
             stated["number of allowed_nodes"] = len(self.allowed_nodes)
         words = [f"{name} is {value}" for name, value in stated.items()]
         if not cluster.has_core:
             words.append("roots are not connected (has_core: false)")
+        if failed := [link for link, mbps in cluster.capacities.items() if not mbps]:
+            words.append(f"links that carry nothing: {first_few(failed)}")
         return ", ".join(words)
 
     def stated(self) -> dict[str, Any]:
