@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.arguments import naming_problem
@@ -36,6 +37,7 @@ def load_allocation(solver: Solver) -> None:
     from metronome_opt.allocation.slots.solve import warm_up_engine
     from metronome_opt.solvers.contention import load_kernels
 
+    import_module("scipy.optimize")  # of bounds
     warm_up_engine()
     load_kernels(find_solver("greedy"))
     solver.import_packages()
@@ -145,7 +147,7 @@ def allocate_once(
         options,
         names=names,
         found=found,
-        only=plan and plan(instance, budget),
+        only=plan,
     )
     return state_allocation(result, placed, options.network)
 
