@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from importlib import import_module
 from itertools import combinations, takewhile
 from typing import Any, NamedTuple, Self
 
@@ -83,14 +84,15 @@ class _Use(NamedTuple):
 
 
 def slowdown_bound(
-    instance: Instance, *, until_jobs_leave: bool = False, budget: Budget | None = None
+    instance: Instance, *, until_jobs_leave: bool = False, seconds: float | None = None
 ) -> Bound:
     """Return the best bound that loads and pairs prove, except for rounding.
 
-    It is at least that of isolated jobs, and no more if jobs leave. Once a budget is spent, pairs
-    and steps to better prices are omitted, which makes the bound lower and not wrong.
+    It is at least that of isolated jobs, and no more if jobs leave. After some seconds pairs and
+    steps to better prices are omitted, which makes the bound lower and not wrong.
     """
-    budget = budget or Budget()
+    import_module("scipy.optimize")  # is not counted
+    budget = Budget(seconds)
     alone = {
         job.name: isolated_iteration(instance, job).duration / (job.period * instance.slot_ms)
         for job in instance.jobs
@@ -253,7 +255,8 @@ def _prices(
         if budget.stopped:
             raise StopIteration
 
-    found = minimize(
+    search: Any = minimize
+    found = search(
         negative_dual,
         np.zeros(len(constraints)),
         jac=True,

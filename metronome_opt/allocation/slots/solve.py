@@ -36,7 +36,7 @@ _UNTIL_JOBS_LEAVE = (
 )
 
 _NOT_EVALUATED = "contention and latency are not known"
-_BOUNDING, _MIN_BOUNDING = 0.2, 0.5  # of the time, for the bound; and seconds at least
+_BOUNDING, _MIN_BOUNDING = 0.2, 1.0  # of the time, for the bound; and seconds at least
 _CHANGES_PER_S = 500_000  # of rates, whose contention is computed
 
 
@@ -57,8 +57,8 @@ def solve_slowdown(
     """
     instance, budget, outcome = arguments.instance, arguments.budget, None
     leaving, left = options.lives_ms is not None, budget.remaining
-    part = budget if left is None else Budget(max(_MIN_BOUNDING, _BOUNDING * left))
-    bound = slowdown_bound(instance, until_jobs_leave=leaving, budget=part)
+    seconds = None if left is None else max(_MIN_BOUNDING, _BOUNDING * left)
+    bound = slowdown_bound(instance, until_jobs_leave=leaving, seconds=seconds)
     minimum = minimum_time(instance)
     trajectory: list[ProgressEvent] = []
 

@@ -19,7 +19,7 @@ from metronome_opt.kubernetes.reading.selectors import holds, matches
 from metronome_opt.kubernetes.reading.tree import UplinkPath
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.placement_limits import PlacementLimits
+from metronome_opt.scenario.placement_limits import PlacementLimits, name_tiers
 
 NO_NODE = "allowed on no node, by its selectors, affinities or topology"
 """The reason why a job is dropped."""
@@ -314,8 +314,8 @@ class LimitReader:
             if len(pairs) == len({*groups.values()}) == len({switch for _, switch in pairs}):
                 return tier
         return where.fail(
-            "its groups of nodes are those of no tier of switches; read the Topology or the "
-            f"HyperNodes with this level, or {_REMEDY}"
+            f"its groups of nodes are those of no tier of switches, {name_tiers(self.cluster)}; "
+            f"read the Topology or the HyperNodes with this level, or {_REMEDY}"
         )
 
 
