@@ -64,18 +64,6 @@ class CandidatePlacements(FreeResources):
     ) -> Placement:
         """Return the placement of a job on nodes, free or not.
 
-        Parameters
-        ----------
-        nodes
-            One per task.
-        paths
-            The spines that flows cross, where they can be chosen.
-
-        Returns
-        -------
-        Placement
-            Its rate is at least 1 Mbit/s.
-
         Raises
         ------
         InputError
@@ -112,19 +100,7 @@ class CandidatePlacements(FreeResources):
         rails: tuple[tuple[str, ...], ...] | None = None,
         paths: Paths | str | None = None,
     ) -> Placement:
-        """Return `compute_placement` of these nodes, computed once.
-
-        Parameters
-        ----------
-        nodes
-            The node of each task.
-        task_gpus
-            GPUs of a task.
-        rails
-            Interfaces of each task, on nodes with several.
-        paths
-            As of `compute_placement`.
-        """
+        """Return `compute_placement` of these nodes, computed once."""
         key = (tuple(nodes), algorithm, task_gpus, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:

@@ -53,15 +53,8 @@ def allocate_jobs(
 ) -> Result:
     """Return the better of the results of ``greedy`` and of another solver of allocation.
 
-    Parameters
-    ----------
-    problem, source, solver, budget, options, terms
-        As of `allocate_once`.
-
-    Returns
-    -------
-    Result
-        That of ``greedy`` if it is proved, if time is over, or if the other is worse.
+    Parameters are those of `allocate_once`. The result is that of ``greedy`` if it is proved, if
+    time is over, or if the other is worse.
 
     Raises
     ------
@@ -189,13 +182,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
 
 
 def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None) -> Schedule:
-    """Return a schedule that states network and paths, and the places if they were chosen.
-
-    Parameters
-    ----------
-    network
-        As of `state_allocation`.
-    """
+    """Return a schedule that states network and paths, and the places if they were chosen."""
     schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
         return schedule
