@@ -142,21 +142,27 @@ def _signature(scenario: Scenario, places: Places) -> object:
 def test_placements_that_only_exchange_equal_nodes_and_racks_are_one(seed: int) -> None:
     """No kind of placement is lost: jobs have the same rates, and links the same flows."""
     draw = random.Random(seed)
-    racks = draw.choice([{}, {"r": None}, {"r": None, "s": None}, {"r": "p", "s": "p", "t": "p"}])
-    above = {**racks, **({"p": None} if "t" in racks else {})}
-    rack_of = {f"n{i}": draw.choice([*racks, "s"]) if racks else None for i in range(5)}
-    rack_of |= {f"own-{rack}": rack for rack in racks}
-    rack_of = {node: rack if rack in racks else None for node, rack in rack_of.items()}
+    shapes: list[dict[str, str | None]] = [
+        {},
+        {"r": None},
+        {"r": None, "s": None},
+        {"r": "p", "s": "p", "t": "p"},
+    ]
+    racks = draw.choice(shapes)
+    above = {**racks, "p": None} if "t" in racks else dict(racks)
+    drawn = {f"n{i}": draw.choice([*racks, "s"]) for i in range(5)} | {f"own-{r}": r for r in racks}
+    rack_of = {node: rack if rack in racks else None for node, rack in drawn.items()}
     cluster = tree(rack_of, above, gpus=draw.randint(1, 2), nic=100, uplink=150)
     for link in cluster["links"]:
         link["capacity"] = draw.choice([100, 100, link["capacity"]])
     sends = {"start_ms": 5, "length_ms": 20, "rate_mbps": 10}
     traffic = {"period_ms": 120, "phases": [sends]}
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {"name": name, "workers": draw.randint(2, 3), "traffic": traffic, "allreduce": kind}
         for name, kind in (("a", "tasks"), ("b", draw.choice(["ring", "tree"])))
     ]
-    jobs[0] |= draw.choice([{}, {"most_racks": 1}, {"allowed_nodes": ["n0", "n1", "n2"]}])
+    limits: list[dict[str, Any]] = [{}, {"most_racks": 1}, {"allowed_nodes": ["n0", "n1", "n2"]}]
+    jobs[0] |= draw.choice(limits)
     document = {"format": "metronome-scenario/1", "name": "x", "slot_ms": 1, "cluster": cluster}
     scenario = Scenario.from_dict({**document, "jobs": jobs})
     search = PlacementSearch(scenario)
