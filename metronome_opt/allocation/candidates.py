@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, zip_longest
 from operator import itemgetter
 
@@ -64,18 +64,6 @@ class CandidatePlacements(FreeResources):
     ) -> Placement:
         """Return the placement of a job on nodes, free or not.
 
-        Parameters
-        ----------
-        nodes
-            One per task.
-        paths
-            The spines that flows cross, where they can be chosen.
-
-        Returns
-        -------
-        Placement
-            Its rate is at least 1 Mbit/s.
-
         Raises
         ------
         InputError
@@ -84,6 +72,8 @@ class CandidatePlacements(FreeResources):
         placement = self.by_paths(nodes, job, paths)
         link = placement.bottleneck
         if not placement.rate and link is not None:
+            if not self.cluster.capacities[link]:
+                raise InputError(f"{link}: carries nothing; place {job.name} on other nodes")
             raise InputError(
                 f"{link}: its {self.cluster.capacities[link]} Mbit/s are less than 1 Mbit/s for "
                 f"each of the {placement.links[link]} tasks of a job; widen it or use fewer workers"
@@ -110,19 +100,7 @@ class CandidatePlacements(FreeResources):
         rails: tuple[tuple[str, ...], ...] | None = None,
         paths: Paths | str | None = None,
     ) -> Placement:
-        """Return `compute_placement` of these nodes, computed once.
-
-        Parameters
-        ----------
-        nodes
-            The node of each task.
-        task_gpus
-            GPUs of a task.
-        rails
-            Interfaces of each task, on nodes with several.
-        paths
-            As of `compute_placement`.
-        """
+        """Return `compute_placement` of these nodes, computed once."""
         key = (tuple(nodes), algorithm, task_gpus, rails, paths)
         if key not in self._placements:
             if len(self._placements) >= _MAX_KNOWN:
@@ -138,9 +116,13 @@ class CandidatePlacements(FreeResources):
 
         This is what Kubernetes does if it only looks at resources (the LeastAllocated score).
         """
-        rooms = job.limits.rooms(self.cluster, self.tasks_by_node(job.task_resources), job.tasks)
-        room = max(rooms, key=_room, default=None)
-        return None if room is None else self.placement(most_free(room, job.tasks), job)
+        fits = dict(zip(self.names, self._usable(job).tolist(), strict=True))
+        room = max(job.limits.rooms(self.cluster, fits, job.tasks), key=_room, default=None)
+        if room is None:
+            return None
+        nodes = most_free(room, job.tasks)
+        there = self.by_paths(nodes, job)
+        return self.placement(nodes, job) if there.transport.rate else self.nearest(job)
 
     def may_hold(self, job: JobRequest) -> bool:
         """Return whether there is room for the tasks of a job, wherever."""
@@ -169,7 +151,7 @@ class CandidatePlacements(FreeResources):
             nodes = _fewest(dict(zip(names, counts, strict=True)), job.tasks)
             if len(set(nodes)) < fewest:
                 best, fewest = nodes, len(set(nodes))
-        placement = self.try_nodes(tuple(sorted(best)), job) if best else None
+        placement = self.try_nodes(self.arrange(best), job) if best else None
         if placement is not None:
             return placement
         return min(self.candidates(job), key=network_cost, default=None)
@@ -191,7 +173,7 @@ class CandidatePlacements(FreeResources):
         choices = _in_turn(*(self._choices(job, room) for room in parts))
         tried: set[tuple[str, ...]] = set()
         allowed: list[Placement] = []
-        for nodes in (tuple(sorted(choice)) for choice in choices):
+        for nodes in map(self.arrange, choices):
             placement = None if nodes in tried else self.try_nodes(nodes, job)
             tried.add(nodes)
             if placement is not None:
@@ -248,6 +230,10 @@ class CandidatePlacements(FreeResources):
             allowed = job.limits.allowed(self.cluster)
             usable &= np.array([name in allowed for name in self.names])
         return np.where(usable, room, 0)
+
+    def arrange(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """Return the nodes of tasks in the order in which a ring leaves few racks."""
+        return tuple(sorted(nodes, key=self.cluster.node_order.__getitem__))
 
     def try_nodes(self, nodes: Sequence[str], job: JobRequest) -> Placement | None:
         """Return the placement of a job on nodes; None if links or its limits do not allow it."""

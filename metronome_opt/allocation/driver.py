@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.allocation.arguments import naming_problem
@@ -36,6 +37,7 @@ def load_allocation(solver: Solver) -> None:
     from metronome_opt.allocation.slots.solve import warm_up_engine
     from metronome_opt.solvers.contention import load_kernels
 
+    import_module("scipy.optimize")  # of bounds
     warm_up_engine()
     load_kernels(find_solver("greedy"))
     solver.import_packages()
@@ -51,15 +53,8 @@ def allocate_jobs(
 ) -> Result:
     """Return the better of the results of ``greedy`` and of another solver of allocation.
 
-    Parameters
-    ----------
-    problem, source, solver, budget, options, terms
-        As of `allocate_once`.
-
-    Returns
-    -------
-    Result
-        That of ``greedy`` if it is proved, if time is over, or if the other is worse.
+    Parameters are those of `allocate_once`. The result is that of ``greedy`` if it is proved, if
+    time is over, or if the other is worse.
 
     Raises
     ------
@@ -145,7 +140,7 @@ def allocate_once(
         options,
         names=names,
         found=found,
-        only=plan and plan(instance, budget),
+        only=plan,
     )
     return state_allocation(result, placed, options.network)
 
@@ -187,13 +182,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
 
 
 def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None) -> Schedule:
-    """Return a schedule that states network and paths, and the places if they were chosen.
-
-    Parameters
-    ----------
-    network
-        As of `state_allocation`.
-    """
+    """Return a schedule that states network and paths, and the places if they were chosen."""
     schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
         return schedule

@@ -179,7 +179,7 @@ def _rotations(
     nodes = list(racks.values())
     counts = Counter(placement.nodes)
     parts = [[counts[node] for node in there if node in counts] for there in nodes]
-    yield tuple(sorted(placement.nodes))
+    yield resources.arrange(placement.nodes)
     for turn in range(len(parts)):
         for step in range(max(map(len, nodes))):
             chosen: list[str] = []
@@ -190,7 +190,7 @@ def _rotations(
                     for place, count in enumerate(part, step):
                         chosen += [able[place % len(able)]] * count
             if len(chosen) == job.tasks:
-                yield tuple(sorted(chosen))
+                yield resources.arrange(chosen)
 
 
 class _JointModel:

@@ -1,11 +1,12 @@
 """Migrations of running jobs: checkpoint and restart elsewhere, if that saves more than it costs.
 
-A job migrates to no place that is farther than its own: in simulations that lengthened completion,
-because the next jobs shared links with more others.
+A job migrates to no place that is farther than its own, unless it has no network there: in
+simulations that lengthened completion, because the next jobs shared links with more others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,8 +24,16 @@ class Migration(NamedTuple):
     # its placements
     before: Placement
     after: Placement
-    saves_ms: float  # time that it saves, with that of the jobs on its links by weight over its own
+    # time that it saves, with that of the jobs on its links by weight over its own; infinite for a
+    # job that has no network before
+    saves_ms: float
     cost_weight: int  # the weight of its time
+
+    @property
+    def gain(self) -> str:
+        """The reason for it in words."""
+        is_known = math.isfinite(self.saves_ms)
+        return f"saves {self.saves_ms / 1000:.0f} s" if is_known else "has no network before"
 
 
 def choose_migrations(
@@ -33,7 +42,7 @@ def choose_migrations(
     """Choose which running jobs migrate, and where, once it is decided which jobs start.
 
     The migration that gains most comes first, until none pays; no job migrates twice. A job stays
-    if it is not known how long it still runs.
+    if it is not known how long it still runs, unless a link on its way carries nothing.
 
     Parameters
     ----------
@@ -46,7 +55,8 @@ def choose_migrations(
     movable = [
         name
         for name, placed_job in occupancy.placed.items()
-        if name in costs_ms and placed_job.job.length_ms is not None
+        if name in costs_ms
+        and (placed_job.job.length_ms is not None or not placed_job.placement.transport.rate)
     ]
     while True:
         found = [
@@ -68,11 +78,12 @@ def _best_migration(
     placed_job = occupancy.remove(name)
     job, here = placed_job.job, placed_job.placement
     cost = job.cost_weight * cost_ms
-    now = (
-        occupancy.start(job, here).cost
-        if kept is None
-        else job.cost_weight * job.expected_ms * kept
-    )
+    if not here.transport.rate:
+        now = math.inf
+    elif kept is None:
+        now = occupancy.start(job, here).cost
+    else:
+        now = job.cost_weight * job.expected_ms * kept
     start = cheapest(candidate_starts(occupancy, job)) if now > cost else None
     if start is not None:
         start = exchange_nodes(occupancy, job, start)
@@ -80,6 +91,7 @@ def _best_migration(
     if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
         return None  # a job gives up its slots without a migration
     saved = now - start.cost
-    if saved <= cost or network_cost(start.placement) > network_cost(here):
+    is_farther = network_cost(start.placement) > network_cost(here) and here.transport.rate
+    if saved <= cost or is_farther:
         return None
     return Migration(name, here, start.placement, saved / job.cost_weight, job.cost_weight)

@@ -82,27 +82,7 @@ def route(
 def place_on_nodes(
     occupancy: Occupancy, job: JobRequest, nodes: Sequence[str], paths: Paths | None = None
 ) -> Placement:
-    """Return the placement of a job on nodes, with paths.
-
-    Parameters
-    ----------
-    occupancy
-        All other jobs.
-    nodes
-        One per task.
-    paths
-        The spines that flows cross; None to choose them by `route`.
-
-    Returns
-    -------
-    Placement
-        Its rate is at least 1 Mbit/s.
-
-    Raises
-    ------
-    InputError
-        As of `CandidatePlacements.placement`.
-    """
+    """Return `CandidatePlacements.placement` beside other jobs, with paths by `route` if None."""
     resources = occupancy.resources
     if paths is None:
         paths = route(occupancy, job, resources.by_paths(nodes, job)).paths
@@ -183,5 +163,5 @@ def _links_of(
         for task, number in flows:
             between = dict.fromkeys(link for link in there.routes[task] if link not in rails)
             links[task, number].append(tuple(between))
-    counts = {link: n for link, n in placement.links.items() if link in rails}
+    counts = Counter(link for route in placement.routes for link in route if link in rails)
     return links, min(Fraction(cluster.capacities[link], n) for link, n in counts.items())

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, combinations, islice, product
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 import numpy as np
 
 from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.enumeration import enumerate_placements
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.paths import place_on_nodes, route
 from metronome_opt.allocation.perturbation import perturb_placements, search_placements
@@ -41,7 +42,6 @@ from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 _MAX_SIMULATED = 300  # placements of an improvement by simulation
-_MAX_NODES, _MAX_TRIES = 32, 2000  # of an enumeration
 _MAX_REPATHED = 64  # paths that are compared with slots
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 
@@ -156,48 +156,21 @@ class PlacementSearch:
             "iteration"
         )
 
-    def find_all(self, max_count: int) -> list[Places]:
-        """Return all placements of all jobs, of equal tasks one; none if there are too many."""
-        occupancy, found = self.occupancy(), list[Places]()
-
-        def place(jobs: Sequence[JobRequest]) -> bool:
-            if not jobs:
-                found.append(places_of(occupancy))
-                return len(found) <= max_count
-            job, *others = jobs
-            resources = occupancy.resources
-            room = resources.task_counts(job.task_resources).tolist()
-            for counts in _distribute(job.tasks, room):
-                nodes = [
-                    name
-                    for name, number in zip(resources.names, counts, strict=True)
-                    for _ in range(number)
-                ]
-                placement = resources.try_nodes(nodes, job)
-                if placement is not None:
-                    occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
-                    is_complete = place(others)
-                    occupancy.remove(job.name)
-                    if not is_complete:
-                        return False
-            return True
-
-        ways = 1
-        if len(self.scenario.cluster.nodes) > _MAX_NODES:
-            return []
-        for job in self.unplaced:
-            room = occupancy.resources.task_counts(job.task_resources).tolist()
-            ways *= sum(1 for _ in islice(_distribute(job.tasks, room), _MAX_TRIES))
-            if ways > _MAX_TRIES:
-                return []
-        return found if place(self.unplaced) else []
+    def find_all(self, max_count: int, budget: Budget) -> list[Places]:
+        """Return all placements of all jobs, of equal ones one; none if there are too many."""
+        found = enumerate_placements(self.unplaced, self.occupancy(), max_count, budget)
+        return [
+            {name: Spot(there.nodes, there.paths) for name, there in places.items()}
+            for places in found
+        ]
 
     def find_packed(self) -> Places:
         """Return the nodes that hold the jobs that run together, as far as links allow them."""
         occupancy = self.occupancy()
         for job in self.unplaced:
             if job.name in self._running:
-                placement = occupancy.resources.try_nodes(self._running[job.name], job)
+                resources = occupancy.resources
+                placement = resources.try_nodes(resources.arrange(self._running[job.name]), job)
                 if placement is not None:
                     occupancy.add(PlacedJob(job, route(occupancy, job, placement)))
         return places_of(occupancy)
@@ -226,6 +199,8 @@ class PlacementSearch:
         """Return the best of some choices with no job gated, the first of equal ones."""
         best = choices[0]
         for places in choices[1:]:
+            if max(self.values(best)) <= 1 + MIN_GAIN:
+                break
             if is_better(self.values(places), self.values(best)):
                 best = places
         return best
@@ -322,7 +297,7 @@ class PlacementSearch:
     @cached_property
     def _links(self) -> tuple[Link, ...]:
         capacities = self.scenario.cluster.capacities.items()
-        return tuple(Link(name=name, capacity=capacity) for name, capacity in capacities)
+        return tuple(Link(name=name, capacity=mbps) for name, mbps in capacities if mbps)
 
     def instance_at(self, places: Places) -> Instance:
         """Return the instance that `problem_at` has; each job is built once per place."""
@@ -363,13 +338,3 @@ def places_of(occupancy: Occupancy) -> Places:
         name: Spot(placed_job.placement.nodes, placed_job.placement.paths)
         for name, placed_job in occupancy.placed.items()
     }
-
-
-def _distribute(tasks: int, room: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Yield all numbers of tasks on nodes, given those that there is room for."""
-    if not room:
-        yield ()
-        return
-    first, *others = room
-    for number in range(min(first, tasks), max(0, tasks - sum(others)) - 1, -1):
-        yield from ((number, *rest) for rest in _distribute(tasks - number, others))

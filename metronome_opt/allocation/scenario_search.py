@@ -21,9 +21,9 @@ from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
-_ENUMERATED = 300  # placements of all jobs that are all compared
+_ENUMERATED = 1000  # placements of all jobs that are all compared
 _INSERTION = 3.0  # times as long as the nearest places take: greedy insertion by cost
-_SEARCHING = 0.5  # of the time, for places of low cost
+_SEARCHING = 0.5  # of the time, for places of low cost, and again for a list of all places
 _IMPROVING = 0.4  # of the rest, for places that are simulated
 _GATED = 0.2  # of the rest, for places of low cost with slots, and again for paths
 _NEAREST = "jobs without nodes are at the nearest places"
@@ -93,7 +93,8 @@ def allocate(
     near, best = choices[0], choices[-1]
     if not (_has_time(budget, 0.0) and _has_time(budget, 2 * len(choices) * search.seconds(best))):
         return search.problem_at(best, _NEAREST if best == near else ""), None
-    every = search.find_all(_ENUMERATED) if len(near) == len(scenario.jobs) else []
+    part = budget.fraction(_SEARCHING)
+    every = search.find_all(_ENUMERATED, part) if len(near) == len(scenario.jobs) else []
     if not _has_time(budget, 2 * len(every) * search.seconds(best)):
         every = []
     best = search.improve(

@@ -54,7 +54,8 @@ def cheapest(starts: Iterable[StartOption]) -> StartOption | None:
 
 def exchange_nodes(occupancy: Occupancy, job: JobRequest, best: StartOption) -> StartOption:
     """Return a start after one node after the other was exchanged for a cheaper one."""
-    tasks_on = occupancy.resources.tasks_by_node(job.task_resources)
+    resources = occupancy.resources
+    tasks_on = resources.tasks_by_node(job.task_resources)
     left = _MAX_EXCHANGED_TASKS // job.tasks
     for node, tasks in Counter(best.placement.nodes).items():
         if not best.losses or left <= 0 or occupancy.candidates == 1:
@@ -67,7 +68,7 @@ def exchange_nodes(occupancy: Occupancy, job: JobRequest, best: StartOption) -> 
         for other in others[: min(left, _MAX_EXCHANGES)]:
             left -= 1
             nodes = (other if name == node else name for name in best.placement.nodes)
-            placement = occupancy.resources.try_nodes(sorted(nodes), job)
+            placement = resources.try_nodes(resources.arrange(nodes), job)
             if placement is None:
                 continue
             start = occupancy.start(job, route(occupancy, job, placement), best.after_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ class Moves:
                 "job": move.job,
                 "from": list(move.before.nodes),
                 "to": list(move.after.nodes),
-                "saves_s": round(move.saves_ms / 1000, 3),
+                "saves_s": round(move.saves_ms / 1000, 3) if isfinite(move.saves_ms) else None,
                 "costs_s": self.cost_s,
             }
             for move in self.moves
@@ -58,8 +59,7 @@ class Moves:
         for move in self.moves:
             source, target = (format_nodes(place.nodes) for place in (move.before, move.after))
             typer.echo(
-                f"move {move.job}: {source} -> {target}: "
-                f"saves {move.saves_ms / 1000:.0f} s, costs {self.cost_s:g} s"
+                f"move {move.job}: {source} -> {target}: {move.gain}, costs {self.cost_s:g} s"
             )
         if not self.moves:
             typer.echo("no move pays (jobs that state no iterations stay)")

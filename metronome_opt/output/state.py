@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from metronome_opt.errors import pluralise
+from metronome_opt.errors import first_few, pluralise
 from metronome_opt.kubernetes.state.placement import PlacementDecision
 from metronome_opt.kubernetes.state.state import ClusterState
 from metronome_opt.output.tables import MAX_NODES, format_nodes, plain_table, spines_text, terminal
@@ -22,6 +22,8 @@ def print_state(state: ClusterState) -> None:
     """Print the tables of a state."""
     for table in state_tables(state):
         terminal().print(table)
+    for job, links in state.cut_off.items():
+        terminal().print(f"{job} has no network; links that carry nothing: {first_few(links)}")
 
 
 def state_tables(state: ClusterState) -> list[Table]:
@@ -64,10 +66,10 @@ def _links_table(state: ClusterState) -> Table:
     users = Counter(link for job in state.reservations for link in state.flows[job])
     rows = []
     for link, jobs in users.items():
-        if jobs > 1:
+        if jobs > 1 and state.capacities[link]:
             residual = state.residual(link)
             carries = int(state.capacities[link])
-            used = Fraction(int((carries - residual).sum()), len(residual) * max(1, carries))
+            used = Fraction(int((carries - residual).sum()), len(residual) * carries)
             rows.append(
                 (-jobs, -used, link, carries, Fraction(int((residual < 0).sum()), len(residual)))
             )

@@ -109,7 +109,9 @@ def build_scenario(
         "format": INSTANCE_FORMAT,
         "name": scenario.name,
         "slot_ms": scenario.slot_ms,
-        "links": [{"name": name, "capacity": left} for name, left in cluster.capacities.items()],
+        "links": [
+            {"name": name, "capacity": left} for name, left in cluster.capacities.items() if left
+        ],
         "jobs": jobs,
         "traffic_classes": cluster.traffic_classes,
         "network": cluster.network,
@@ -157,6 +159,9 @@ def place_job(
             rails=rails,
             paths=cluster.steer(spec.name, spec.paths),
         )
+        if not placement.transport.rate:
+            fault = f"{placement.bottleneck} carries nothing, so that {spec.name} has no network"
+            raise InputError(f"nodes: {fault}; name others")
         if not placement.rate and not traffic.step.is_stated:
             raise InputError(
                 f"workers: {spec.workers}: {placement.bottleneck} has less than 1 Mbit/s for each"

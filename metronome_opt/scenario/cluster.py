@@ -92,6 +92,7 @@ class Cluster(Record):
         The kind of GPU in all nodes; only jobs that are asked for by model need it.
     background
         Traffic of others by link, storage, say: a share of it (``30%``) or a rate (``5 Gbit/s``).
+        A link that failed has ``100%``: it carries nothing, and no job is placed across it.
     traffic_classes
         Number of traffic classes that the network serves in strict order, from 1 (none) to 8.
     routing
@@ -171,9 +172,12 @@ class Cluster(Record):
 
     @cached_property
     def capacities(self) -> Mapping[str, int]:
-        """Mbit/s per link besides background traffic, in the order of the links."""
+        """Whole Mbit/s per link besides background traffic, in the order of the links."""
         taken = self.background
-        return {link.name: _left(link.capacity, taken.get(link.name, "0%")) for link in self.links}
+        return {
+            link.name: math.floor(_left(link.capacity, taken.get(link.name, "0%")))
+            for link in self.links
+        }
 
     @cached_property
     def rack_cost(self) -> Mapping[tuple[str, str], int]:
@@ -261,16 +265,30 @@ class Cluster(Record):
         return max(1, *map(len, self.uplink_paths.values()))
 
     @cached_property
+    def node_order(self) -> Mapping[str, int]:
+        """The index of each node where those of a rack come together, as short rings visit them."""
+        first: dict[str, str] = {}  # node of each rack
+        for name in sorted(self.nodes_by_name):
+            for rack in self.uplink_paths[self.nodes_by_name[name].rack]:
+                first.setdefault(rack, name)
+        paths = {
+            name: [first[rack] for rack in reversed(self.uplink_paths[node.rack])]
+            for name, node in self.nodes_by_name.items()
+        }
+        names = sorted(paths, key=lambda name: (*paths[name], name))
+        return {name: index for index, name in enumerate(names)}
+
+    @cached_property
     def order(self) -> Mapping[str, int]:
         """The index of each link."""
         return {link.name: index for index, link in enumerate(self.links)}
 
 
-def _left(capacity: int, taken: str) -> int:
-    """Return the bandwidth besides background traffic of a link, in whole Mbit/s, rounded down."""
+def _left(capacity: int, taken: str) -> Fraction:
+    """Return the bandwidth besides background traffic of a link, in Mbit/s."""
     number, unit = re.findall(r"[0-9.]+|\S+$", taken)
     share = Fraction(capacity, 100) if unit == "%" else _UNITS[unit]
-    return math.floor(capacity - Fraction(number) * share)
+    return capacity - Fraction(number) * share
 
 
 def _add_downlinks(cluster: Cluster) -> None:
@@ -328,8 +346,9 @@ def _check_links(cluster: Cluster) -> None:
         where = format_path(["background", link])
         if link not in known:
             refuse(where, f"there is no link {quote(link)}")
-        if _left(known[link], taken) < 1:
-            refuse(where, f"{taken}: leaves nothing of its {known[link]:,} Mbit/s; state less")
+        if (left := _left(known[link], taken)) < 1 and left != 0:
+            little = f"{taken}: leaves less than 1 of its {known[link]:,} Mbit/s"
+            refuse(where, f"{little}; state less, or 100% of a link that carries nothing")
 
 
 def _link_users(cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -63,17 +63,9 @@ def ring_cost(cluster: Cluster, nodes: Sequence[str]) -> int:
 
 
 def tolerated_groups(cluster: Cluster, nodes: Sequence[str], most: int) -> list[list[int]]:
-    """Return groups of nodes between any two of which costs are tolerated.
+    """Return groups of nodes, by index, between any two of which costs are tolerated.
 
-    Parameters
-    ----------
-    cluster, nodes, most
-        As in `is_tolerated`.
-
-    Returns
-    -------
-    list of list of int
-        Indices of nodes. Each node is in one group at least, which no other node could join.
+    Each node is in one group at least, which no other node could join.
     """
     near = np.array([[is_tolerated(cluster, (a, b), most) for b in nodes] for a in nodes])
     groups: dict[tuple[int, ...], None] = {}

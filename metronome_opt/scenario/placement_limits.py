@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+from metronome_opt.errors import first_few, quote
 from metronome_opt.scenario.cluster import ANY_COST, Cluster
 
 
@@ -99,13 +100,15 @@ class PlacementLimits(NamedTuple):
         return None
 
     def describe(self, cluster: Cluster) -> str:
-        """Return the limits in words, the empty text if there are none."""
+        """Return in words the limits, and the links that carry nothing; empty without any."""
         stated = self._replace(allowed_nodes=None).stated()
         if self.allowed_nodes is not None:
             stated["number of allowed_nodes"] = len(self.allowed_nodes)
         words = [f"{name} is {value}" for name, value in stated.items()]
         if not cluster.has_core:
             words.append("roots are not connected (has_core: false)")
+        if failed := [link for link, mbps in cluster.capacities.items() if not mbps]:
+            words.append(f"links that carry nothing: {first_few(failed)}")
         return ", ".join(words)
 
     def stated(self) -> dict[str, Any]:
@@ -117,17 +120,28 @@ class PlacementLimits(NamedTuple):
 NO_LIMITS = PlacementLimits()
 
 
+def tier_of_racks(cluster: Cluster) -> Mapping[str, int]:
+    """Return the tier of each rack: 1 of nodes, 2 of such racks, and so on."""
+    tiers: dict[str, int] = defaultdict(int)
+    for home in {node.rack for node in cluster.nodes}:
+        for tier, rack in enumerate(cluster.uplink_paths[home], start=1):
+            tiers[rack] = max(tier, tiers[rack])
+    return tiers
+
+
+def name_tiers(cluster: Cluster) -> str:
+    """Return the tiers of a cluster in words, each with one of its switches."""
+    by_tier = {tier: rack for rack, tier in tier_of_racks(cluster).items()}
+    named = (f"{tier} (such as {quote(by_tier[tier])})" for tier in sorted(by_tier))
+    return ", ".join(["0 (a node)", *named])
+
+
 def _domains(cluster: Cluster, within: int | None) -> Mapping[str, str]:
     """Return the highest rack up to a tier above each node, or the node itself.
 
-    A rack of nodes is of tier 1, a rack of such racks of tier 2. Names of nodes and racks are told
-    apart.
+    Names of nodes and racks are told apart.
     """
-    tiers: dict[str, int] = defaultdict(int)
-    homes = {node.rack for node in cluster.nodes}
-    for home in homes:
-        for tier, rack in enumerate(cluster.uplink_paths[home], start=1):
-            tiers[rack] = max(tier, tiers[rack])
+    tiers, homes = tier_of_racks(cluster), {node.rack for node in cluster.nodes}
     above: dict[str | None, str | None] = {
         home: next(
             (

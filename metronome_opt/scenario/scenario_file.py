@@ -25,7 +25,7 @@ from metronome_opt.scenario.cluster import Paths
 from metronome_opt.scenario.cluster_input import FullCluster
 from metronome_opt.scenario.job_spec import COMPUTED, JobSpec
 from metronome_opt.scenario.measured import MEASURED
-from metronome_opt.scenario.placement_limits import NO_LIMITS
+from metronome_opt.scenario.placement_limits import NO_LIMITS, name_tiers, tier_of_racks
 from metronome_opt.scenario.traffic import Traffic
 from metronome_opt.scenario.workload import find_files, published_files
 
@@ -123,6 +123,9 @@ class Scenario(Record):
                 refuse(f"{where}.nodes", fault)
         if job.nodes and (fault_ := NO_LIMITS.violation(self.cluster, job.nodes)):
             refuse(f"{where}.nodes", f"{fault_}, and has_core is false; choose others")
+        if job.within and job.within not in tier_of_racks(self.cluster).values():
+            fault = f"{job.within}: is no tier of the cluster; state one of"
+            refuse(f"{where}.within", f"{fault} {name_tiers(self.cluster)}")
         if unknown := {*(job.allowed_nodes or ())} - known.keys() - self.cluster.uplinks.keys():
             fault = f"there is no node or rack {quote(min(unknown))}; name others"
             refuse(f"{where}.allowed_nodes", fault)

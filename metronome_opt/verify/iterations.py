@@ -48,9 +48,10 @@ def check_instance(
     """
     tree = Tree(scenario["cluster"])
     stated = {link.name: link.capacity for link in instance.links}
-    for name in sorted({*tree.capacity, *stated}):
-        if tree.capacity.get(name) != stated.get(name):
-            texts = [_text(mbps.get(name), "Mbit/s") for mbps in (stated, tree.capacity)]
+    known = {name: mbps for name, mbps in tree.capacity.items() if mbps}
+    for name in sorted({*known, *stated}):
+        if known.get(name) != stated.get(name):
+            texts = [_text(mbps.get(name), "Mbit/s") for mbps in (stated, known)]
             yield Violation(f"links.{name}", *texts)
     given = {job.name: job for job in instance.jobs}
     for name in sorted(given.keys() - places.keys()):
@@ -67,6 +68,9 @@ def check_instance(
             yield Violation(f"places.{name}", "its nodes", "its traffic has too many parts")
             continue
         flows, place = found
+        if not place.rate:
+            yield Violation(f"places.{name}", "its nodes", "a link between them carries nothing")
+            continue
         grid = scenario["slot_ms"], scenario["hyperperiod_ms"]
         iteration = _Iteration(job, tree.link_mbps, *grid)
         yield from _flow_violations(given[name], flows)

@@ -110,7 +110,7 @@ def test_no_gpu_is_given_twice(free: dict[str, int], wanted: list[tuple[int, int
         ("zone_costs.0.origin", "r1", "zone_costs[0]: 'r1' is both of its ends; leave it out"),
         ("zone_costs", 2 * [TREE_COST], "zone_costs[1]: has the racks of zone_costs[0]"),
         ("background", {"eth-x": "5%"}, "background.eth-x: there is no link 'eth-x'"),
-        ("background", {"up": "101%"}, "background.up: 101%: leaves nothing of its "),
+        ("background", {"up": "101%"}, "background.up: 101%: leaves less than 1 of its "),
         ("background", {"up": "-5%"}, "background.up: must be a share such as 30% or a rate such"),
         ("traffic_classes", 0, "traffic_classes: must be at least 1"),
         ("traffic_classes", 9, "traffic_classes: must be at most 8"),

@@ -141,3 +141,16 @@ def test_candidates_are_within_limits_and_there_are_some_if_any_places_are(
 
 def stated(nodes: tuple[str, ...]) -> Schedule:
     return schedule("fabric", {"j": 0}, places={"j": [*nodes]})
+
+
+def test_a_tier_that_the_cluster_lacks_is_refused() -> None:
+    above = {"r": "p", "s": "p", "p": None}
+    traffic = {"period_ms": 120, "phases": [{"start_ms": 20, "length_ms": 30, "rate_mbps": 80}]}
+    job = {"name": "a", "workers": 2, "traffic": traffic}
+    document = {"format": "metronome-scenario/1", "name": "x", "slot_ms": 1}
+    document["cluster"] = tree({"a": "r", "b": "r", "c": "s"}, above)
+    Scenario.from_dict({**document, "jobs": [{**job, "within": 2}]})
+    with pytest.raises(InputError) as caught:
+        Scenario.from_dict({**document, "jobs": [{**job, "within": 3}]})
+    fault = "jobs[0].within: 3: is no tier of the cluster; state one of"
+    assert str(caught.value).startswith(f"{fault} 0 (a node), 1 (such as")

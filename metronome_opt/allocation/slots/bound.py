@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
-from typing import NamedTuple, Self
+from importlib import import_module
+from itertools import combinations, takewhile
+from typing import Any, NamedTuple, Self
 
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.engine.jobs import isolated_iteration
@@ -24,6 +25,7 @@ from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.schedule import PairPrices
 from metronome_opt.scenario.iteration import Iteration
+from metronome_opt.solvers.budget import Budget
 
 _MAX_CYCLES = 1000  # of another job in a burst; `verify` has the same limit
 _DENOMINATOR = 10_000  # of a price, at most
@@ -81,11 +83,16 @@ class _Use(NamedTuple):
         return max(share for _, share in self.bursts)
 
 
-def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bound:
+def slowdown_bound(
+    instance: Instance, *, until_jobs_leave: bool = False, seconds: float | None = None
+) -> Bound:
     """Return the best bound that loads and pairs prove, except for rounding.
 
-    It is at least that of isolated jobs, and no more if jobs leave.
+    It is at least that of isolated jobs, and no more if jobs leave. After some seconds pairs and
+    steps to better prices are omitted, which makes the bound lower and not wrong.
     """
+    import_module("scipy.optimize")  # is not counted
+    budget = Budget(seconds)
     alone = {
         job.name: isolated_iteration(instance, job).duration / (job.period * instance.slot_ms)
         for job in instance.jobs
@@ -96,9 +103,9 @@ def slowdown_bound(instance: Instance, *, until_jobs_leave: bool = False) -> Bou
     weights = {job.name: own[job.name] * instance.over_best(job) for job in instance.jobs}
     # The slowdown of a job of weight 0 does not count.
     fastest = {name: 1 / alone[name] if weight else Fraction(0) for name, weight in weights.items()}
-    constraints = {} if until_jobs_leave else _constraints(instance, fastest)
+    constraints = {} if until_jobs_leave else _constraints(instance, fastest, budget)
     none: Mapping[_Place, Fraction] = {}
-    candidates = (none, _prices(weights, fastest, constraints))
+    candidates = (none, _prices(weights, fastest, constraints, budget))
     terms = (weights, sum(own.values()), alone, constraints)
     return max((_proved(*terms, prices) for prices in candidates), key=lambda bound: bound.value)
 
@@ -143,7 +150,9 @@ def _minimum(weight: Fraction, cost: Fraction, alone: Fraction) -> Fraction:
     return Fraction(root, square.denominator * _DIGITS)
 
 
-def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constraints:
+def _constraints(
+    instance: Instance, fastest: Mapping[str, Fraction], budget: Budget
+) -> _Constraints:
     """Return the distinct constraints that do not hold if all jobs run as if isolated."""
     found: dict[frozenset[tuple[str, Fraction]], tuple[_Place, Mapping[str, Fraction]]] = {}
     for link in instance.links:
@@ -162,7 +171,7 @@ def _constraints(instance: Instance, fastest: Mapping[str, Fraction]) -> _Constr
             for job in jobs
         }
         on_link: list[tuple[_Place, Mapping[str, Fraction]]] = [(_Place(link.name), loads)]
-        for pair in combinations(uses, 2):
+        for pair in takewhile(lambda _: not budget.stopped, combinations(uses, 2)):
             for kind, both in enumerate(_pair_shares(*(uses[name] for name in pair))):
                 place = _Place(link.name, pair, kind)
                 on_link.append((place, dict(zip(pair, both, strict=True))))
@@ -217,7 +226,10 @@ def _times(length: Fraction, share: Fraction, other: _Use) -> Iterator[Fraction]
 
 
 def _prices(
-    weights: Mapping[str, Fraction], fastest: Mapping[str, Fraction], constraints: _Constraints
+    weights: Mapping[str, Fraction],
+    fastest: Mapping[str, Fraction],
+    constraints: _Constraints,
+    budget: Budget,
 ) -> Mapping[_Place, Fraction]:
     """Return nearly optimal prices."""
     if not constraints:
@@ -239,12 +251,18 @@ def _prices(
         value = (weight / rate).sum() + prices @ (share @ rate - 1)
         return -float(value), 1 - share @ rate
 
-    found = minimize(
+    def stop(_: Any) -> None:
+        if budget.stopped:
+            raise StopIteration
+
+    search: Any = minimize
+    found = search(
         negative_dual,
         np.zeros(len(constraints)),
         jac=True,
         method="L-BFGS-B",
         bounds=[(0, None)] * len(constraints),
+        callback=stop,
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000},
     )
     rounded = (Fraction(float(price * unit)).limit_denominator(_DENOMINATOR) for price in found.x)

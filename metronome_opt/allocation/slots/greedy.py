@@ -142,12 +142,13 @@ def rotate_greedily(instance: Instance, budget: Budget) -> Plan:
     """
     offsets, periods = dict(instance.unshifted), dict[str, int]()
     for part in components(simplify_links(instance)):
-        if part.links and not part.needs_stretch:
+        if part.links and not part.needs_stretch and not budget.stopped:
             search = SolverRun(part, time_limit=None, seed=0, threads=1, parent=budget)
             greedy.run(search)
             found, placed = search.offsets_by_job() or {}, PartialSchedule(part)
             for job in sorted(part.jobs, key=lambda job: -job.weight):
-                cost = placed.costs(job.name, job.period) if job.name in found else None
+                is_tried = job.name in found and not budget.stopped
+                cost = placed.costs(job.name, job.period) if is_tried else None
                 if cost is not None and cost[found[job.name]] == 0:
                     placed.put(job.name, job.period, found[job.name])
             offsets |= {name: offset for name, (_, offset) in placed.kept.items()}

@@ -47,18 +47,7 @@ class IterationTimes(NamedTuple):
 
     @staticmethod
     def expected(instance: Instance, schedule: Schedule, network: str) -> dict[str, Fraction]:
-        """Simulate jobs under a schedule.
-
-        Parameters
-        ----------
-        network
-            As of `PlanSimulator`.
-
-        Returns
-        -------
-        dict
-            Mean iteration time of each job, in ms.
-        """
+        """Return the mean iteration time of each job under a schedule, in ms."""
         return iteration_times(instance, Plan.of(instance, schedule), network)
 
 
@@ -69,11 +58,6 @@ def iteration_times(
 
     A job that ends no iteration is left out: its time is not known.
     Computing times vary by the jitter of each job. Equal arguments give equal times.
-
-    Parameters
-    ----------
-    network
-        As of `PlanSimulator`.
     """
     threads = os.cpu_count() or 1
     simulator = partial(PlanSimulator, instance, _SEEDS, network=network, threads=threads)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -35,6 +35,8 @@ from metronome_opt.allocation.slots.integer_program import (
     Answer,
     Minimise,
     Row,
+    minimise_by_cpsat,
+    minimise_by_highs,
 )
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.arguments import (
@@ -191,15 +193,15 @@ def _select_gated_jobs(problem: FeasibilityProblem, minimise: Minimise) -> Feasi
     return FeasibilityResult(best, cost, min(bound, cost), tuple(refutations))
 
 
-_PROGRAMS = f"{Row.__module__}:minimise_by_"
+_PROGRAMS: Mapping[str, tuple[str, Callable[..., Any], tuple[str, ...]]] = {
+    "auto": ("as cpsat", minimise_by_cpsat, ("ortools",)),
+    "cpsat": ("CP-SAT chooses, searches refute", minimise_by_cpsat, ("ortools",)),
+    "milp": ("HiGHS chooses, searches refute", minimise_by_highs, ("scipy",)),
+    "greedy": ("highest weight first, each where it fits", fit_greedily, ()),
+}
 FEASIBILITY_SOLVERS = {
-    name: Solver(name, summary, entry, packages, exact=bool(packages))
-    for name, summary, entry, packages in (
-        ("auto", "as cpsat", f"{_PROGRAMS}cpsat", ("ortools",)),
-        ("cpsat", "CP-SAT chooses, searches refute", f"{_PROGRAMS}cpsat", ("ortools",)),
-        ("milp", "HiGHS chooses, searches refute", f"{_PROGRAMS}highs", ("scipy",)),
-        ("greedy", "highest weight first, each where it fits", f"{__name__}:fit_greedily", ()),
-    )
+    name: Solver(name, summary, function, packages, exact=bool(packages))
+    for name, (summary, function, packages) in _PROGRAMS.items()
 }
 """Exact ones minimise the weight that is dropped."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -35,24 +35,30 @@ _UNTIL_JOBS_LEAVE = (
     "minimised is the weighted mean time until then"
 )
 
+_NOT_EVALUATED = "contention and latency are not known"
+_BOUNDING, _MIN_BOUNDING = 0.2, 1.0  # of the time, for the bound; and seconds at least
+_CHANGES_PER_S = 500_000  # of rates, whose contention is computed
+
 
 def solve_slowdown(
     arguments: Arguments,
     options: SlotSearchOptions,
     *,
     names: Sequence[str] = (SLOWDOWN,),
-    only: Plan | None = None,
+    only: Callable[[Instance, Budget], Plan] | None = None,
     found: PlanResult | None = None,
 ) -> Result:
     """Choose for every job whether it is gated, and when it may burst.
 
-    Without enough time to simulate the slowdown is not known, and no job is gated. Of `only`, a
-    plan, groups of jobs take their part or not, without a search. What a search for a plan of the
-    slowdown has `found` before is stated; with `lives_ms` of the options, for completion, it is a
-    beginning.
+    Without enough time to simulate the slowdown is not known, and no job is gated. Groups of jobs
+    take their part in the plan that `only` returns or not, without a search. What a search for a
+    plan of the slowdown has `found` before is stated; with `lives_ms` of the options, for
+    completion, it is a beginning.
     """
     instance, budget, outcome = arguments.instance, arguments.budget, None
-    bound = slowdown_bound(instance, until_jobs_leave=options.lives_ms is not None)
+    leaving, left = options.lives_ms is not None, budget.remaining
+    seconds = None if left is None else max(_MIN_BOUNDING, _BOUNDING * left)
+    bound = slowdown_bound(instance, until_jobs_leave=leaving, seconds=seconds)
     minimum = minimum_time(instance)
     trajectory: list[ProgressEvent] = []
 
@@ -70,7 +76,7 @@ def solve_slowdown(
     elif budget.remaining is None or budget.remaining >= minimum:
         options = replace(
             options,
-            start=found.plan if found else only,
+            start=found.plan if found else only and only(instance, budget),
             classes=instance.traffic_classes if only is None else 1,
             tries_start_only=only is not None,
         )
@@ -83,7 +89,7 @@ def solve_slowdown(
         if stretch[job.name] > job.max_stretch
     )
     limit = max(shares, default=None)
-    evaluation, notes = _evaluate(instance, plan, limit)
+    evaluation, notes = _evaluate(instance, plan, limit, budget)
     times = value = delay_now = None
     if outcome:
         known = expected_ms(instance, plan, outcome.slowdowns)
@@ -142,13 +148,21 @@ def solve_slowdown(
 
 
 def _evaluate(
-    instance: Instance, plan: Plan, stretch_limit: Fraction | None
+    instance: Instance, plan: Plan, stretch_limit: Fraction | None, budget: Budget
 ) -> tuple[Evaluation | None, list[str]]:
-    """Return the other objectives; None with a note if a hyperperiod is too long for them."""
+    """Return the other objectives; None with a note if hyperperiods are too long for them."""
     stretch = plan.stretch(instance)
     if links := instance.long_hyperperiods(stretch):
         beyond = f"link {min(links)} is above the limit of {instance.hyperperiod_limit} slots"
-        return None, [f"contention and latency are not known: the hyperperiod of {beyond}"]
+        return None, [f"{_NOT_EVALUATED}: the hyperperiod of {beyond}"]
+    periods = {job.name: job.period + stretch.get(job.name, 0) for job in instance.jobs}
+    changes, time_s = 0, math.inf if budget.remaining is None else max(1.0, budget.remaining)
+    for link in instance.links:
+        users = [instance.jobs[index] for index in instance.jobs_on[link.name]]
+        hyperperiod = math.lcm(*(periods[job.name] for job in users))
+        changes += sum(2 * len(j.phases) * hyperperiod // periods[j.name] for j in users)
+    if changes > time_s * _CHANGES_PER_S:
+        return None, [f"{_NOT_EVALUATED}: no time for the {changes:,} changes of rates in them"]
     return evaluate(instance, plan.offsets, stretch, stretch_limit=stretch_limit), []
 
 

@@ -323,7 +323,7 @@ class Controller:
         for move in decide_migrations(self.state, costs_s, self._unix_clock())[:1]:
             self._moving[move.job] = move.after, self._clock() + self._bind_timeout_s
             where = ", ".join(dict.fromkeys(move.after.nodes))
-            gain = f"saves {move.saves_ms / 1000:.0f} s, costs {costs_s[move.job]:g} s"
+            gain = f"{move.gain}, costs {costs_s[move.job]:g} s"
             restart = partial(self._restart, reason=f"moves to {where}: {gain}")
             self._attempt(jobs[move.job], restart)
 

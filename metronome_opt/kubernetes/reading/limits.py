@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from metronome_opt.errors import InputError, first_few
+from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.reading.fields import Field, KubernetesObject, UnsuitableError
 from metronome_opt.kubernetes.reading.kinds import HYPER_NODE, POD_GROUP
 from metronome_opt.kubernetes.reading.objects import Objects
@@ -24,7 +24,7 @@ from metronome_opt.kubernetes.reading.topology import hyper_nodes_above
 from metronome_opt.kubernetes.reading.tree import UplinkPath
 from metronome_opt.scenario.cluster import Cluster
 from metronome_opt.scenario.nodes import Resources
-from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits
+from metronome_opt.scenario.placement_limits import NO_LIMITS, PlacementLimits, name_tiers
 
 NO_NODE = "allowed on no node, by its selectors, affinities or topology"
 """The reason why a job is dropped."""
@@ -319,12 +319,8 @@ class LimitReader:
             pairs = {(group, switches[node]) for node, group in groups.items()}
             if len(pairs) == len({*groups.values()}) == len({switch for _, switch in pairs}):
                 return tier
-        names = [
-            sorted({name.partition(" ")[2] for name in its.values()}) for its in self._partitions
-        ]
-        known = "; ".join(f"{tier}: {first_few(its)}" for tier, its in enumerate(names) if tier)
         return where.fail(
-            f"its groups of nodes are those of no tier of switches ({known or 'there is none'}); "
+            f"its groups of nodes are those of no tier of switches, {name_tiers(self.cluster)}; "
             f"read the Topology or the HyperNodes with this level, or {_REMEDY}"
         )
 

@@ -6,6 +6,7 @@ which are gated. Otherwise it starts ungated, and the monitor chooses slots for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -205,20 +206,18 @@ def place_job(
 
 
 def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
-    """Return the jobs of a state as allocation sees them, on links as they are."""
+    """Return the jobs of a state as allocation sees them, on links as they are.
+
+    Jobs that have no network send nothing.
+    """
     resources = CandidatePlacements(state.present, state.free - state.others, state.up)
-    running = (
-        (
-            replace(_request(state, held.gang), length_ms=_left_ms(state, held, now_s)),
-            resources.on_links(
-                held.nodes,
-                held.gang.allreduce,
-                held.gang.each.gpus,
-                paths=state.cluster.steer(held.job, held.paths),
-            ),
-        )
-        for held in state.reservations.values()
-    )
+    running = []
+    for held in state.reservations.values():
+        job = replace(_request(state, held.gang), length_ms=_left_ms(state, held, now_s))
+        paths = state.cluster.steer(held.job, held.paths)
+        gpus, algorithm = held.gang.each.gpus, held.gang.allreduce
+        there = resources.on_links(held.nodes, algorithm, gpus, paths=paths)
+        running.append((job, there if there.transport.rate else replace(there, links={})))
     return Occupancy.of_running(resources, running, classes=state.cluster.traffic_classes)
 
 
@@ -226,8 +225,8 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
     """Return expected iterations of all jobs; undelayed jobs take as long as their slots.
 
     An ungated job takes as long as if it started on its nodes. A gated job beside ungated ones is
-    longer than its slots by its loss without slots. The occupancy is that of the state, computed
-    here if None.
+    longer than its slots by its loss without slots. Iterations of a job that has no network do not
+    end. The occupancy is that of the state, computed here if None.
     """
     occupancy = occupancy or occupancy_of(state)
     undelayed = find_undelayed(state)
@@ -240,14 +239,16 @@ def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> di
             occupancy.add(placed)
             iteration_ms = placed.job.best_ms * (1 + mine)
             slots_ms = iteration_ms + (slots_ms - placed.profile.isolated_ms) * held.gated
+            slots_ms = slots_ms if placed.placement.transport.rate else math.inf
         iterations[name] = slots_ms
     return iterations
 
 
 def find_undelayed(state: ClusterState) -> set[str]:
-    """Return the gated jobs that share no link with an ungated one."""
-    gated = {job for job, held in state.reservations.items() if held.gated}
-    ungated = {link for job in state.flows.keys() - gated for link in state.flows[job]}
+    """Return the gated jobs with a network that share no link with an ungated one."""
+    sending = state.flows.keys() - state.cut_off.keys()
+    gated = {job for job in state.reservations if job in sending and state.reservations[job].gated}
+    ungated = {link for job in sending - gated for link in state.flows[job]}
     return {job for job in gated if ungated.isdisjoint(state.flows[job])}
 
 

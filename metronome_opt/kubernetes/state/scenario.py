@@ -104,7 +104,7 @@ def document_of(state: ClusterState) -> dict[str, Any]:
 
     Periods are without idle slots, and iterations as present links allow. A job of one task sends
     nothing: it is omitted, and its node has fewer resources. A node that is down has the resources
-    of its jobs. A link that failed carries 1 Mbit/s, the least in a scenario.
+    of its jobs. Of a link that failed background traffic takes all.
     """
     cluster = state.cluster
     sending, held, single = [], Counter[tuple[str, str]](), Counter[tuple[str, str]]()
@@ -122,8 +122,11 @@ def document_of(state: ClusterState) -> dict[str, Any]:
             kind: amount - single[name, kind] if is_up else held[name, kind]
             for kind, amount in node["has"].items()
         }
-    for link, capacity in zip(tree["links"], state.capacities.values(), strict=True):
-        link["capacity"] = max(1, capacity)
+    failed = [link for link, capacity in state.capacities.items() if not capacity]
+    for link in tree["links"]:
+        link["capacity"] = state.capacities[link["name"]] or link["capacity"]
+    if failed:
+        tree["background"] = dict.fromkeys(failed, "100%")
     return {
         "format": SCENARIO_FORMAT,
         "name": cluster.name,

@@ -118,6 +118,13 @@ class ClusterState(FreeResources):
         flows = self.flows.items()
         return [(self.reservations[job], on[link]) for job, on in flows if link in on]
 
+    @property
+    def cut_off(self) -> dict[str, list[str]]:
+        """The jobs that have no network, each with the links on its way that carry nothing."""
+        failed = {link for link, mbps in self.capacities.items() if not mbps}
+        flows = self.flows.items() if failed else ()
+        return {job: sorted(failed & on.keys()) for job, on in flows if failed & on.keys()}
+
     def jobs_sharing(self, links: Collection[str]) -> dict[str, Reservation]:
         """Return the reservations on any of some links, by job."""
         flows = self.flows.items()

@@ -19,7 +19,8 @@ def instance_of(
 ) -> Instance:
     """Return reservations as an instance, with their offsets as current offsets.
 
-    A link that failed carries 1 Mbit/s, the least in an instance.
+    A link that carries nothing is omitted. Jobs across it have no network, and keep their slots on
+    their other links; iterations of the instance hold for other jobs only.
 
     Parameters
     ----------
@@ -29,17 +30,18 @@ def instance_of(
     chosen = state.reservations if reservations is None else reservations
     if not chosen:
         raise InputError(f"{state.cluster.name}: no reservations are in force")
-    flows = {
-        job: state.flows[job] if job in state.flows else state.placement(held).links
-        for job, held in chosen.items()
-    }
+    carrying = {link: capacity for link, capacity in state.capacities.items() if capacity}
+    flows = {}
+    for job, held in chosen.items():
+        links = state.flows[job] if job in state.flows else state.placement(held).links
+        flows[job] = {link: count for link, count in links.items() if link in carrying}
     crossed = set().union(*flows.values())
     return Instance(
         name=state.cluster.name,
         slot_ms=state.cluster.slot_ms,
         links=tuple(
-            Link(name=link, capacity=max(1, capacity))
-            for link, capacity in state.capacities.items()
+            Link(name=link, capacity=capacity)
+            for link, capacity in carrying.items()
             if reservations is None or link in crossed
         ),
         jobs=tuple(

@@ -9,7 +9,7 @@ import numpy as np
 
 from metronome_opt.allocation.admission import AdmissionDecision
 from metronome_opt.allocation.request import UNKNOWN_MS
-from metronome_opt.errors import first_few, pluralise
+from metronome_opt.errors import pluralise
 from metronome_opt.kubernetes.state.records import Gang
 from metronome_opt.kubernetes.state.state import ClusterState, lacking
 
@@ -86,14 +86,12 @@ def why_not(state: ClusterState, gang: Gang) -> str:
     if total < gang.tasks:
         faults.append(f"needs {_more_nodes(state, gang, gang.tasks - total)}")
         return f"{total} of {gang.tasks} tasks find room; {'; '.join(faults)}"
-    limits = [text] if (text := gang.limits.describe(state.cluster)) else []
-    if failed := [link for link, capacity in state.capacities.items() if not capacity]:
-        limits.append(f"links that carry nothing: {first_few(failed)}")
     narrow = (
         "links are so narrow that its iterations exceed the hyperperiod of "
         f"{state.cluster.hyperperiod} slots"
     )
-    return f"no room for {gang.tasks} tasks together; {'; '.join(faults + (limits or [narrow]))}"
+    faults.append(gang.limits.describe(state.present) or narrow)
+    return f"no room for {gang.tasks} tasks together; {'; '.join(faults)}"
 
 
 def _nodes(count: int, singular: str, plural: str) -> str:

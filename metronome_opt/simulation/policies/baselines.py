@@ -80,18 +80,7 @@ class Policy:
         return route(self.occupancy(state), job, placement) if is_chosen else placement
 
     def candidates(self, job: TrainingJob, state: SimState, limit: int = 64) -> list[Placement]:
-        """Return placements of a job, with paths.
-
-        Parameters
-        ----------
-        limit
-            Maximum number of placements.
-
-        Returns
-        -------
-        list
-            As of `CandidatePlacements.candidates`.
-        """
+        """Return `limit` placements of a job at most, with paths."""
         found = state.room.candidates(job, limit)
         if state.room.cluster.routing == "chosen":
             occupancy = self.occupancy(state)
@@ -99,23 +88,7 @@ class Policy:
         return found
 
     def place_on_nodes(self, job: TrainingJob, nodes: Sequence[str], state: SimState) -> Placement:
-        """Return the placement of a job where the scenario says, with paths.
-
-        Parameters
-        ----------
-        nodes
-            One per task.
-
-        Returns
-        -------
-        Placement
-            By the paths that the scenario states, else by chosen ones.
-
-        Raises
-        ------
-        InputError
-            As of `CandidatePlacements.placement`.
-        """
+        """Return the placement of a job on given nodes, by the stated paths or else chosen ones."""
         if state.room.cluster.spines == 1:
             return state.room.placement(nodes, job)
         return place_on_nodes(self.occupancy(state), job, nodes, job.spec.paths)

@@ -24,7 +24,7 @@ def test_a_state_and_its_scenario_have_one_instance() -> None:
     without_gpus = running("cpu", "n0 n3", (0, 1, 10), period=4)
     state = state_of(cluster([2, 2]), stretched, B, without_gpus, ring)
     state.set_capacity("n1", 70)
-    state.set_capacity("up-1", 0)
+    state.set_capacity("up-1", 60)
     assert scenario_of(state).jobs[-1].iterations == 7
     assert [job.jitter for job in scenario_of(state).jobs] == [None, None, None, 0.04]
     assert Scenario.from_dict(document_of(state)).jobs == scenario_of(state).jobs
@@ -50,7 +50,7 @@ def test_nodes_have_what_a_scenario_can_use() -> None:
     scenario = scenario_of(state)
     assert [job.name for job in scenario.jobs] == ["a", "b"]
     assert [node.has.gpus for node in scenario.cluster.nodes] == [2, 1, 1, 0]
-    assert scenario.cluster.capacities["n2"] == 1
+    assert scenario.cluster.capacities["n2"] == 0
     empty = ClusterState(cluster([2]))
     with pytest.raises(InputError, match="no reservations of several tasks are in force"):
         scenario_of(empty)
