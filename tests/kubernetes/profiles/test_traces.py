@@ -15,10 +15,9 @@ import pytest
 
 from metronome_opt.__main__ import main
 from metronome_opt.errors import InputError
-from metronome_opt.kubernetes.profiles import traces
-from metronome_opt.kubernetes.profiles.collectives import profile_traces
+from metronome_opt.kubernetes.profiles import source
+from metronome_opt.kubernetes.profiles.measure import profile_file
 from metronome_opt.kubernetes.profiles.profile import Profile
-from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "kineto"
 
@@ -83,8 +82,7 @@ MARKED = [*(step(number) for number in range(6)), *run()]
 def profiled(path: Path, text: str | bytes) -> Profile:
     """Write a trace and return its profile."""
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    assert holds_trace(path)
-    return profile_traces(read_traces(path))
+    return profile_file(path)
 
 
 def assert_found(found: Profile, cycles: int) -> None:
@@ -192,7 +190,7 @@ def test_a_collective_of_several_ranks_begins_with_the_last(
     pack(path, {f"job/rank{index}.json": kineto(events) for index, events in enumerate(ranks)})
     assert main(["profile", str(path)]) == 0
     assert "skew of ranks 3.00 ms at most" in capsys.readouterr().out
-    found = profile_traces(read_traces(path))
+    found = profile_file(path)
     assert found.skew_ms == pytest.approx(3)
     # 6 MB are sent in 7 ms.
     phase = {"start_ms": 0.0, "length_ms": 7.0, "rate_mbps": 6857, **REDUCED, "bytes": 4_000_000}
@@ -208,7 +206,7 @@ def test_kernels_of_another_library_are_named(
     said = "none of 25 events that may be kernels is called '[nrs]ccl'; use --kernels PATTERN"
     assert said in capsys.readouterr().err
     assert main(["profile", str(path), "--kernels", "^oneccl_|hcom_"]) == 0
-    assert_found(profile_traces(read_traces(path, "^oneccl_|hcom_")), 5)
+    assert_found(profile_file(path, kernels="^oneccl_|hcom_"), 5)
     assert main(["profile", str(path), "--kernels", "oneccl_["]) == 2
     assert "--kernels: 'oneccl_[': no regular expression (unter" in capsys.readouterr().err
     path = tmp_path / "a.csv"
@@ -256,7 +254,7 @@ def test_few_cycles_have_no_errors(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "period 19.00 ms, 2 cycles of 19.0 to 19.0 ms: too few cycles for errors\n" in out
     assert "±" not in out
     assert "the CPU marks steps every 16.40 ms" in error
-    found = profile_traces(read_traces(path))
+    found = profile_file(path)
     assert (found.period_error_ms, found.burst_error_ms, found.rate_error) == (None, None, None)
 
 
@@ -375,7 +373,7 @@ def test_members_that_are_no_traces_are_noted(tmp_path: Path) -> None:
             "again.json": link("again.json", "rank0.json", tarfile.SYMTYPE),
         },
     )
-    found = profile_traces(read_traces(path))
+    found = profile_file(path)
     assert_found(found, 5)
     starts = ("._rank0.json: begins", "README.md: begins", "cut.json.gz: cut", "gemm.json: holds")
     assert len(found.notes) == 5
@@ -388,7 +386,7 @@ def test_links_of_a_tar_file_are_not_followed(tmp_path: Path, kind: bytes) -> No
     path = tmp_path / "a.tgz"
     pack(path, {"a": link("a", "b", kind), "b": link("b", "a", kind)})
     with pytest.raises(InputError, match=r"a\.tgz: a tar file without traces: a: a link or a dev"):
-        read_traces(path)
+        profile_file(path)
 
 
 @pytest.mark.parametrize(
@@ -398,14 +396,14 @@ def test_limits_hold_for_all_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str, limit: int
 ) -> None:
     """Each of forty members is within them."""
-    monkeypatch.setitem(traces.LIMITS, unit, limit)
+    monkeypatch.setitem(source.LIMITS, unit, limit)
     packed = gzip.compress(kineto(MARKED).encode())
     path = tmp_path / "a.tar"
     pack(path, {"rank0.json.gz": packed})
-    assert len(read_traces(path)) == 1
+    assert_found(profile_file(path), 5)
     pack(path, {f"rank{rank}.json.gz": packed for rank in range(40)})
     with pytest.raises(InputError, match=f"unpacks to more than {limit:,} {unit}; trace fewer"):
-        read_traces(path)
+        profile_file(path)
 
 
 # ------------------------------------------------------------------ Inspectors
@@ -491,7 +489,7 @@ def test_chakra_of_a_feeder_has_no_times(tmp_path: Path, count: int) -> None:
     path.write_text(json.dumps({"workload_graph": nodes, "ngpus": 8}))
     said = f"collectives without times: {count:,}, of {100 * count:,} MB; give the Kineto trace"
     with pytest.raises(InputError, match=said):
-        read_traces(path)
+        profile_file(path)
 
 
 def test_chakra_as_protobuf_prints_it(tmp_path: Path) -> None:
@@ -519,7 +517,7 @@ def test_chakra_without_times_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "et.json"
     path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": nodes}))
     with pytest.raises(InputError, match="collectives without times: 1, of 10 MB; give the"):
-        read_traces(path)
+        profile_file(path)
 
 
 # ------------------------------------------------------------------ damaged files
@@ -584,18 +582,18 @@ def test_what_may_never_end_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name == "pipe":
         os.mkfifo(path)
-    with pytest.raises(InputError, match="cannot be read, is no regular file; write a file first"):
-        holds_trace(path)
+    with pytest.raises(InputError, match="is not an ordinary file; name a file, or - and"):
+        profile_file(path)
 
 
 def test_what_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(traces.LIMITS, "bytes", 10**6)
+    monkeypatch.setitem(source.LIMITS, "bytes", 10**6)
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b"[" + b" " * 10**8, 1))
     with pytest.raises(InputError, match="unpacks to more than 1,000,000 bytes; trace fewer"):
-        read_traces(path)
+        profile_file(path)
 
 
 # ------------------------------------------------------------------ public traces
@@ -604,27 +602,27 @@ def test_what_unpacks_to_too_much_is_refused(
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data/kineto beside the checkout")
 def test_public_traces() -> None:
     """ResNet-50 has five bursts, another CPU runs ahead, and the ranks of DLRM are skewed."""
-    found = profile_traces(read_traces(SHARED / "nccl_data.json.gz"))
+    found = profile_file(SHARED / "nccl_data.json.gz")
     assert found.traffic is not None
     assert found.traffic["period_ms"] == pytest.approx(221, abs=2)
     assert len(found.traffic["phases"]) == 5
     assert found.message_bytes == pytest.approx(102.4e6, abs=0.05e6)
-    found = profile_traces(read_traces(SHARED / "test.json.gz"))
+    found = profile_file(SHARED / "test.json.gz")
     # Steps of 82 to 167 ms by marks of the CPU take the GPU 115 to 123 ms.
     assert found.traffic is not None
     assert found.traffic["period_ms"] == pytest.approx(117.6, abs=0.1)
     assert found.notes == ()
-    found = profile_traces(read_traces(SHARED / "dlrm_kineto.tar.gz"))
+    found = profile_file(SHARED / "dlrm_kineto.tar.gz")
     assert str(found.reason).startswith("too short: 1 step of 12.5 to 19.9 ms")
     assert found.skew_ms == pytest.approx(7.62, abs=0.01)
     with pytest.raises(InputError, match="collectives without times: 21, of 307 MB"):
-        read_traces(SHARED / "resnet_2gpu_chakra_et.json.gz")
+        profile_file(SHARED / "resnet_2gpu_chakra_et.json.gz")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no shared/data/kineto beside the checkout")
 def test_one_burst_of_many_small_collectives() -> None:
-    found = profile_traces(read_traces(SHARED / "df_index_resolver.json.gz"))
+    found = profile_file(SHARED / "df_index_resolver.json.gz")
     assert found.traffic is not None
     assert found.cycle_ms is not None
     assert [round(end) for end in found.cycle_ms] == [334, 358]
