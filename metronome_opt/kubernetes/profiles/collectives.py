@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from metronome_opt.errors import InputError, pluralise
+from metronome_opt.kubernetes.profiles.entries import Trace
 from metronome_opt.kubernetes.profiles.messages import KINDS
 from metronome_opt.kubernetes.profiles.profile import (
     MAX_SPREAD,
@@ -26,7 +27,6 @@ from metronome_opt.kubernetes.profiles.profile import (
     mean_profile,
 )
 from metronome_opt.kubernetes.profiles.sampled import STEADY, first_lag
-from metronome_opt.kubernetes.profiles.entries import Trace
 
 _Cycles = tuple[Floats, Floats, Floats]
 
@@ -50,7 +50,7 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     enters it. If a trace holds no bytes rates are `rate_mbps`, None without it.
     """
     table, steps, gpu_steps, skew_ms = _together(traces)
-    notes = [note for trace in traces for note in trace.notes]
+    notes = [*dict.fromkeys(note for trace in traces for note in trace.notes)]
     try:
         cycles, more = _periodic(table, steps, gpu_steps)
         rows, messages, kinds = cycles

@@ -183,7 +183,8 @@ class TraceReader:
         marks = self._gpu_steps if len(self._gpu_steps) > 1 else launched
         self._rank().gpu_steps = sorted(marks.values())
         for (process, thread), spans in self._numbered.items():  # of XLA
-            if self._names.get((process, thread)) == "Steps" and not self._is_of_host(process):
+            is_marked = self._names.get((process, thread)) == "Steps" and len(spans) > 2
+            if is_marked and not self._is_of_host(process):
                 self._rank(process).gpu_steps = sorted(spans)
         open_ones = sum(finish is not None for begun in self._begun.values() for _, finish in begun)
         return [f"left out: events without an end: {open_ones:,}"] if open_ones else []
