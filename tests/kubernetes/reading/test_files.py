@@ -250,7 +250,7 @@ def test_no_text_of_a_manifest_prints_control_characters_or_endless_lines() -> N
 
 
 @pytest.mark.parametrize(
-    ("first", "value"), list(enumerate([None, 7, "text", [3], ["text"], {"a": []}, [{}]]))
+    ("first", "value"), list(enumerate([None, 7, "text", [3], ["text"], {"a": []}, [{}], []]))
 )
 def test_a_value_of_a_wrong_type_is_read_or_a_line_that_names_its_file(
     first: int, value: Any
