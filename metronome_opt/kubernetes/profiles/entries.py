@@ -39,6 +39,12 @@ _SENDING |= {"COMM_SEND_NODE": "send", "COMM_RECV_NODE": "recv", "COMM_COLL_NODE
 _Span = tuple[float, float]
 """Start and end."""
 
+Identity = tuple[str, str, tuple[bool, int]]
+"""Group of an entry of a flight recorder, its role in the process, and the entry's number in it.
+
+The role is what groups of other ranks have too: a description, or a number.
+"""
+
 _Finish = Callable[[float], None] | None
 """Function of the time at which an event ends; None for an event that is skipped."""
 
@@ -52,14 +58,6 @@ class Collective(NamedTuple):
     sent_bytes: float | None = None  # by this rank, in a ring
     kind: int | None = None  # of `KINDS`
     ranks: float | None = None  # that take part
-
-
-class Identity(NamedTuple):
-    """What a collective of a flight recorder is on all ranks: its group, and its number in it."""
-
-    group: str
-    role: str  # that groups of other ranks have too: a description, or a number in the process
-    sequence: tuple[bool, int]
 
 
 @dataclass
@@ -78,17 +76,10 @@ class Trace:
 
 
 class TraceReader:
-    """Collects the entries of any format; unknown entries are skipped.
-
-    Attributes
-    ----------
-    fields
-        What the document has beside its entries.
-    """
+    """Collects the entries of any format; unknown entries are skipped."""
 
     def __init__(self, pattern: re.Pattern[str], budget: Budget) -> None:
         self._pattern, self._budget = pattern, budget
-        self.fields: Mapping[str, Any] = {}
         self._ranks: dict[str, Trace] = {}
         # By rank, starts, lengths and messages of collectives; in `_untimed`, index and time at
         # which those without a start were over at last.
@@ -123,28 +114,23 @@ class TraceReader:
         else:
             self._line(value)
 
-    def traces(self) -> list[Trace]:
-        """Return the traces of all ranks."""
-        notes = self._place_kernels()
+    def traces(self, fields: Mapping[str, Any]) -> list[Trace]:
+        """Return the traces of all ranks, of a document that has fields beside its entries."""
+        notes, world = self._place_kernels(), None
         for key, ends in self._untimed.items():
             following, collectives = math.inf, self._collectives[key]
             for index, end in reversed(ends):
                 _, length, message = collectives[index]
                 following = min(end, following) - length
                 collectives[index] = following, length, message
-        world = None
+        stated, groups = (_mapping(fields.get(key)) for key in ("distributedInfo", "pg_config"))
         with suppress(InputError):
-            world = max(
-                1.0, read_number(_mapping(self.fields.get("distributedInfo")), "world_size")
-            )
-        groups = {
-            group: float(len(re.findall(r"\d+", ranks)))
-            for group, stated in _mapping(self.fields.get("pg_config")).items()
-            if isinstance(ranks := _mapping(stated).get("ranks"), str)
-        }
+            world = max(1.0, read_number(stated, "world_size"))
+        members = {key: _mapping(group).get("ranks") for key, group in groups.items()}
         for group, start, length, message in self._recorded:
-            known = message and message._replace(ranks=groups.get(group))
-            self._collectives[""].append((start, length, known))
+            if message and isinstance(ranks := members.get(group), str):
+                message = message._replace(ranks=float(len(re.findall(r"\d+", ranks))) or None)
+            self._collectives[""].append((start, length, message))
         for key, collectives in self._collectives.items():
             self._rank(key).collectives = [
                 Collective(start, length, *(message.measure(world) if message else ()))
@@ -154,7 +140,7 @@ class TraceReader:
             self._rank().identities = self._identities
         traces = [trace for trace in self._ranks.values() if trace.collectives]
         if not traces:
-            raise InputError(self._why_empty())
+            raise InputError(self._why_empty(fields))
         if self._recorded:
             notes.append("times of a flight recorder are those of its watchdog, which looks late")
             if self._plain:
@@ -192,11 +178,11 @@ class TraceReader:
     def _is_of_host(self, process: str) -> bool:
         return _HOST.match(self._names.get((process, ""), "")) is not None
 
-    def _why_empty(self) -> str:
+    def _why_empty(self, fields: Mapping[str, Any]) -> str:
         """Return the reason why there are no collectives."""
         if self._plain:
             remedy = "give the Kineto trace of the same run, or link the two"
-            if "entries" in self.fields:
+            if "entries" in fields:
                 remedy = "set TORCH_NCCL_ENABLE_TIMING=1 in the job"
             of = f"{len(self._plain):,}, of {sum(self._plain) / 1e6:,.0f} MB"
             return f"collectives without times: {of}; {remedy}"
@@ -207,8 +193,8 @@ class TraceReader:
             named = quote(self._pattern.pattern)
             none = f"none of {self._other_kernels:,} events that may be kernels"
             what = f"{none} is called {named}; use --kernels PATTERN"
-        elif self.fields and not self.fields.keys() & set(LISTS):
-            what = f"it has {first_few(list(map(quote, self.fields)))}; give a trace of {KNOWN}"
+        elif fields and not fields.keys() & set(LISTS):
+            what = f"it has {first_few(list(map(quote, fields)))}; give a trace of {KNOWN}"
         return f"holds no collectives, such as NCCL's kernels; {what}"
 
     def _rank(self, key: str = "") -> Trace:
@@ -291,7 +277,7 @@ class TraceReader:
         sequence = entry.get("p2p_seq_id" if is_p2p else "collective_seq_id")
         if isinstance(sequence, int):
             role = (number if role in _UNNAMED else role)[:_MAX_TEXT]
-            self._identities.append(Identity(group[:_MAX_TEXT], role, (is_p2p, sequence)))
+            self._identities.append((group[:_MAX_TEXT], role, (is_p2p, sequence)))
 
     def _node(self, node: Mapping[str, Any]) -> None:
         """Take a node of Chakra; those of PyTorch and of feeders have no times of their beginning.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from metronome_opt.errors import InputError
 from metronome_opt.kubernetes.profiles.source import Budget, Source
@@ -25,34 +25,29 @@ _BETWEEN = re.compile(r"[\s,:ï»¿]*")
 _DECODER = json.JSONDecoder(strict=False)
 
 
-class EntryReader(Protocol):
-    """Takes entries; `fields` are what a document has beside them."""
-
-    fields: Mapping[str, Any]
-
-    def take(self, value: Any) -> None:
-        """Take an entry."""
-
-
 class JsonStream:
-    """A JSON document of entries, or lines of JSON, read from its beginning to its end."""
+    """A JSON document of entries, or lines of JSON, read from its beginning to its end.
+
+    `fields` are what the document, or its last line, has beside its entries.
+    """
 
     def __init__(self, source: Source, budget: Budget) -> None:
         self._source, self._budget = source, budget
         self._text, self._at, self._has_more = "", 0, True  # text from the line on
         self._line, self._counted = 1, 0  # number of the line of the last value, and where it is
         self._place = (1, 0)  # line and number of an entry
+        self.fields: dict[str, Any] = {}
 
-    def pass_to(self, reader: EntryReader) -> None:
-        """Pass entries of known lists, or lines, to a reader."""
+    def pass_to(self, take: Callable[[Any], None]) -> None:
+        """Pass entries of known lists, or lines, to a function."""
         lines = 0
         while letter := self._letter():
             begin = self._mark(lines)
             try:
                 if letter == "{":
-                    lines += self._mapping(reader, lines)
+                    lines += self._mapping(take, lines)
                 else:
-                    self._list(reader.take)
+                    self._list(take)
             except (ValueError, RecursionError) as error:
                 (line, entry), known = self._place, isinstance(error, InputError)
                 if lines and not self._budget.is_spent and self._ends_in(begin):
@@ -118,11 +113,11 @@ class JsonStream:
             count += 1
         self._at += 1
 
-    def _mapping(self, reader: EntryReader, count: int) -> bool:
+    def _mapping(self, take: Callable[[Any], None], count: int) -> bool:
         """Pass the lists of a mapping, else the mapping as a line; return whether it is one."""
         fields: dict[str, Any] = {}
+        self.fields = fields
         is_line, place = True, self._place
-        reader.fields = fields
         self._at += 1
         while self._letter() != "}":
             self._mark(count)
@@ -133,13 +128,13 @@ class JsonStream:
                 raise ValueError
             if key in LISTS and self._letter() == "[":
                 is_line, fields[key] = False, None
-                self._list(reader.take)
+                self._list(take)
             else:
                 fields[key] = self._field()
         self._at += 1
         if is_line:
             self._place = place
-            reader.take(fields)
+            take(fields)
         return is_line
 
     def _field(self) -> Any:

@@ -15,16 +15,10 @@ from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
 def profile_file(
     path: str | Path, rate_mbps: float | None = None, kernels: str | None = None
 ) -> Profile:
-    """Find the period of a job and its bursts; standard input is read by the name ``-``.
+    """Find the period of a job and its bursts in a record, samples or a trace.
 
-    Parameters
-    ----------
-    path
-        The record of a gate, samples of throughput, or a trace.
-    rate_mbps
-        Rate of bursts, for a trace without bytes.
-    kernels
-        Regular expression for kernels of collectives in a trace, see `read_traces`.
+    Standard input is read by the name ``-``; `rate_mbps` is for a trace without bytes, `kernels`
+    as of `read_traces`.
     """
     with open_source(path) as source:
         is_trace = holds_trace(source)

@@ -132,9 +132,9 @@ def _read(source: Source, pattern: re.Pattern[str], budget: Budget) -> list[Trac
     if not _is_json(source):
         begins = quote(source.head[:20].decode("latin-1"))
         raise InputError(f"begins with {begins}: not JSON; give a trace of {KNOWN}")
-    reader = TraceReader(pattern, budget)
-    JsonStream(source, budget).pass_to(reader)
-    return reader.traces()
+    reader, stream = TraceReader(pattern, budget), JsonStream(source, budget)
+    stream.pass_to(reader.take)
+    return reader.traces(stream.fields)
 
 
 def _match_ranks(traces: Sequence[Trace]) -> None:
@@ -142,12 +142,13 @@ def _match_ranks(traces: Sequence[Trace]) -> None:
 
     Groups that all ranks have are known by their names, others by their roles.
     """
-    groups = set.intersection(*({one.group for one in trace.identities} for trace in traces))
+    groups = set.intersection(*({group for group, *_ in trace.identities} for trace in traces))
     tables = []
     for trace in traces:
         counts, table = Counter[tuple[Any, ...]](), dict[tuple[Any, ...], Collective]()
         for one, collective in zip(trace.identities, trace.collectives, strict=True):
-            key = (one.group if one.group in groups else one.role, one.sequence)
+            group, role, number = one
+            key = group if group in groups else role, number
             table[*key, counts[key]] = collective
             counts[key] += 1
         tables.append(table)

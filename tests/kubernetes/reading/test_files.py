@@ -199,7 +199,7 @@ def spoil(inner: Any, key: Any) -> None:
 
 
 def every_object() -> list[Object]:
-    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
+    tasks: Object = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
     tasks["tasks"].append({"name": "v", "replicas": 1, "template": template(1)})
     tasks["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
     first, *others = machines(zone="z")
