@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from metronome_opt.errors import InputError
@@ -87,9 +86,10 @@ class JsonStream:
 
     def _value(self) -> Any:
         """Return the value that begins here."""
-        end = -1
-        with suppress(ValueError, IndexError):  # it ends in the next part, or nowhere
+        try:
             value, end = _DECODER.raw_decode(self._text, self._at)
+        except (ValueError, IndexError):  # it ends in the next part, or nowhere
+            end = -1
         if not 0 <= end < len(self._text) and self._has_more:
             if len(self._text) - self._at < _MAX_ENTRY:
                 self._fill()

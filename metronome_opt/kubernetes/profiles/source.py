@@ -14,7 +14,7 @@ from typing import Any, cast
 from metronome_opt.errors import InputError, error_context, quote
 from metronome_opt.files.documents import open_file
 
-LIMITS = {"bytes": 10**9, "entries": 2**22, "events of collectives": 2**20, "members": 2**13}
+LIMITS = {"bytes": 10**9, "entries": 3 * 2**20, "events of collectives": 2**20, "members": 2**13}
 """Limits of a file, unpacked, and of all members of a tar file together."""
 
 _MAX_TEXT, _MAX_LINES = 64 * 2**20, 2**19
