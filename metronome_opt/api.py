@@ -249,7 +249,7 @@ def allocate(
     if not are_simulated(names):
         raise InputError(
             f"objective: must be slowdown, lexicographic or completion, got "
-            f"{','.join(names) or quote(objective)}; `solve` minimises others at given places"
+            f"{quote(','.join(names) or objective)}; `solve` minimises others at given places"
         )
     iterations = find_iterations(source) if COMPLETION in names else None
     if time_limit != 0:

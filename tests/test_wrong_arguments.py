@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -110,15 +109,18 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_wrong_argument_is_an_input_error(
+def test_a_wrong_argument_is_taken_or_refused_in_one_printable_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     call, others, parameters = CALLS[name]
     for parameter in parameters.split():
+        is_first = parameter in ("document", "path", "scenario") and not others
         for value in WRONG:
-            with suppress(InputError):
-                if parameter in ("document", "path", "scenario") and not others:
-                    call(value)
-                else:
-                    call(**{**others, parameter: value})
+            line = "taken"
+            try:
+                call(value) if is_first else call(**{**others, parameter: value})
+            except InputError as error:
+                line = str(error)
+            assert line.isprintable(), parameter
+            assert line, parameter

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.errors import InputError, error_context
 
 if TYPE_CHECKING:
     from metronome_opt.kubernetes.profiles.profile import Profile
@@ -24,7 +22,7 @@ def profile(
             metavar="FILE",
             help="The record of a gate (.jsonl); a CSV file: seconds, Mbit/s; or a trace of "
             "Kineto, XLA, Chakra, a flight recorder, NCCL's or RCCL's Inspector, of all ranks if "
-            "it is a tar file.",
+            "it is a tar file. -: standard input.",
         ),
     ],
     rate_mbps: Annotated[
@@ -49,24 +47,9 @@ def profile(
 
     The exit status is 1 if nothing repeats, or if samples are too far apart; a line says why.
     """
-    from metronome_opt.kubernetes.profiles.collectives import profile_traces
-    from metronome_opt.kubernetes.profiles.profile import profile_record, read_record
-    from metronome_opt.kubernetes.profiles.sampled import profile_samples, read_samples
-    from metronome_opt.kubernetes.profiles.traces import holds_trace, read_traces
+    from metronome_opt.kubernetes.profiles.measure import profile_file
 
-    is_trace = holds_trace(file)
-    if is_trace:
-        measure = partial(profile_traces, read_traces(file, kernels), rate_mbps)
-    elif file.suffix != ".jsonl":
-        measure = partial(profile_samples, *read_samples(file))
-    else:
-        measure = partial(profile_record, read_record(file))
-    with error_context(file):
-        result = measure()
-    if kernels is not None and not is_trace:
-        raise InputError(f"{file}: is no trace; omit --kernels")
-    if rate_mbps is not None and (result.message_bytes is not None or not is_trace):
-        raise InputError(f"{file}: states the volumes sent; omit --rate-mbps")
+    result = profile_file(file, rate_mbps, kernels)
     if as_json:
         options.print_json(asdict(result))
     else:

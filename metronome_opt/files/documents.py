@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -40,14 +40,28 @@ def is_database(path: str | Path) -> bool:
         return False
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """Return the first bytes of a file."""
+def open_file(path: str | Path, remedy: str = "name a file") -> BinaryIO:
+    """Open an ordinary file to be read; a pipe or a device, which might never end, is refused."""
+    path = check_path(path)
     try:
-        _check_regular(path, path.stat().st_mode)
-        with path.open("rb") as stream:
-            return stream.read(most)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer blocks
+        try:
+            _check_regular(path, os.fstat(descriptor).st_mode, remedy)
+            return os.fdopen(descriptor, "rb")
+        except InputError:
+            os.close(descriptor)
+            raise
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+
+
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Return the first bytes of a file, or all."""
+    with open_file(path) as stream:
+        try:
+            return stream.read(most)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
 
 
 def read_document(path: str | Path) -> dict[str, Any]:
@@ -210,11 +224,11 @@ def _remove_left(folder: Path) -> None:
             left.unlink()
 
 
-def _check_regular(path: Path, mode: int) -> None:
-    """Refuse a folder, and what is no file: a pipe might never end, or never begin."""
+def _check_regular(path: Path, mode: int, remedy: str = "name a file") -> None:
+    """Refuse a folder, and what is no file."""
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "not an ordinary file"
-        raise InputError(f"{path}: is {what}; name a file")
+        raise InputError(f"{path}: is {what}; {remedy}")
 
 
 def _read(path: Path, *, many: bool = False) -> list[Any]:

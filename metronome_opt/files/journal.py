@@ -16,7 +16,7 @@ from typing import BinaryIO, Generic, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from metronome_opt.errors import InputError
-from metronome_opt.files.documents import check_targets
+from metronome_opt.files.documents import check_targets, read_bytes
 from metronome_opt.files.records import explain
 
 R = TypeVar("R")
@@ -30,12 +30,10 @@ def read_journal(paths: Iterable[str | Path], kind: type[R]) -> list[R]:
     """
     records: list[R] = []
     for path in map(Path, paths):
+        raw = read_bytes(path)
         try:
-            raw = path.read_bytes()
             if path.suffix == ".xz":
                 raw = lzma.decompress(raw)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
         except (lzma.LZMAError, EOFError) as error:
             raise InputError(f"{path}: is not compressed by xz, or not whole ({error})") from None
         records += _parse(raw, path, kind)

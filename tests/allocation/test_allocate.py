@@ -97,7 +97,7 @@ def test_runs_of_one_thread_are_repeatable() -> None:
         ({"threads": 0}, "threads: must be from 1 to 256, got 0"),
         (
             {"objective": "contention"},
-            "must be slowdown, lexicographic or completion, got contention",
+            "must be slowdown, lexicographic or completion, got 'contention'",
         ),
         ({"max_loss": "-1%"}, "must be at least 0, got '-1%'"),
         ({"network": "ring"}, "network: 'ring' is not known"),

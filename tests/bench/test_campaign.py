@@ -12,11 +12,13 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import pytest
 
-from metronome_opt.bench.campaign import Pool, local_pool
+from metronome_opt.bench.campaign import Pool, local_pool, remaining_cases
+from metronome_opt.bench.cases import measure, split_sections
 from metronome_opt.bench.process import Limits, find_commit, run_task
 from metronome_opt.bench.solver_runs import SolverRecord, read_records
 from metronome_opt.child import MARK
@@ -174,6 +176,20 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
     assert document["format"] == "metronome-record/1"
     assert document["objective"] == "199/5"
     assert document["trajectory"][0] == [0.5, "40", None, ""]
+
+
+def test_a_case_whose_record_was_cut_off_runs_again(tmp_path: Path) -> None:
+    """A file that ends with an earlier record states nothing false: reports mark its solver."""
+    cases = solver_cases(write_suite(tmp_path / "s", [(two_jobs(), "test")]), "a", "b", "c")
+    held: list[Any] = [Namespace(key=case.key, is_worth_repeating=never) for case in cases]
+    assert remaining_cases(cases, held[:-1]) == cases[-1:]
+    records = [record(name, solver, 1) for name in ("x", "y") for solver in ("a", "b")]
+    (section,) = split_sections(measure(records[:-1]))
+    assert section.summary["complete"].to_dict() == {"a": True, "b": False}
+
+
+def never(_: Limits) -> bool:
+    return False
 
 
 def test_key_differs_between_cases() -> None:

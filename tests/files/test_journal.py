@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,8 +54,11 @@ def test_compressed_journal_is_read_only(tmp_path: Path) -> None:
             read_journal([path], Line)
 
 
-@pytest.mark.parametrize("torn", [b"{", dump_line(TWO).encode()[:-1], b"\0" * 100, b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "torn", [b"", b"{", dump_line(TWO).encode()[:-1], b"\0" * 100, b"\xff\xfe"]
+)
 def test_torn_end_is_cut_off(torn: bytes, tmp_path: Path) -> None:
+    """No reader takes a file for complete: a case whose record is missing runs again."""
     path = tmp_path / "j.jsonl"
     path.write_bytes(dump_line(ONE).encode() + torn)
     assert read_journal([path], Line) == [ONE]
@@ -105,6 +109,14 @@ def test_journal_has_one_writer(tmp_path: Path) -> None:
     message = r"j\.jsonl: another process is writing it; let it"
     with Journal(path, Line, resume=True), pytest.raises(InputError, match=message):
         Journal(path, Line, resume=True)
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "j.jsonl")
+    with pytest.raises(InputError, match=r"j\.jsonl: is not an ordinary file; name a file"):
+        read_journal([tmp_path / "j.jsonl"], Line)
+    with pytest.raises(InputError, match=r"j\.jsonl: is not an ordinary file; name a file"):
+        Journal(tmp_path / "j.jsonl", Line, resume=True)
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:

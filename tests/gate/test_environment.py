@@ -11,7 +11,7 @@ import pytest
 from metronome_opt.gate import Claim, Gate
 from metronome_opt.gate.checks import FIELDS
 from metronome_opt.gate.files import ClaimFile
-from metronome_opt.kubernetes.profiles.profile import read_record
+from metronome_opt.kubernetes.profiles.measure import profile_file
 from tests.gate.clock import MS, said
 
 OFFSET, PERIOD = "METRONOME_OFFSET_MS", "METRONOME_PERIOD_MS"
@@ -127,4 +127,5 @@ def test_the_claim_and_the_line_shown_are_read(tmp_path: Path) -> None:
     expected = Claim(65 * MS, 240 * MS, (0, 130 * MS), 5 * MS)
     assert ClaimFile(tmp_path / "claim", "", None).current() == expected
     (tmp_path / "gate.jsonl").write_text(line + "\n" + line.replace("0.14", "0.24") + "\n")
-    assert len(read_record(tmp_path / "gate.jsonl")) == 2
+    found = profile_file(tmp_path / "gate.jsonl")
+    assert found.reason == "too short: 1 whole iterations, not 4"

@@ -131,7 +131,7 @@ def _gate(template: Field, annotations: Mapping[str, str], environments: Iterabl
         replace_item(container, "volumeMounts", MOUNT)
     stated = annotations.get(f"{DEFAULT_GROUP}/traffic-class")
     for environment in environments:
-        own = {(variable / "name").value for variable in (environment / "env").items()}
+        own = [(variable / "name").value for variable in (environment / "env").items()]
         for variable in _nccl_variables(stated):
             if stated is not None or variable["name"] not in own:
                 replace_item(environment, "env", variable)

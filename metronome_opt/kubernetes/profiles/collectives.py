@@ -13,6 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from metronome_opt.errors import InputError, pluralise
+from metronome_opt.kubernetes.profiles.entries import Trace
+from metronome_opt.kubernetes.profiles.messages import KINDS
 from metronome_opt.kubernetes.profiles.profile import (
     MAX_SPREAD,
     MIN_CYCLES,
@@ -25,7 +27,6 @@ from metronome_opt.kubernetes.profiles.profile import (
     mean_profile,
 )
 from metronome_opt.kubernetes.profiles.sampled import STEADY, first_lag
-from metronome_opt.kubernetes.profiles.traces import KINDS, Trace
 
 _Cycles = tuple[Floats, Floats, Floats]
 
@@ -49,7 +50,7 @@ def profile_traces(traces: Sequence[Trace], rate_mbps: float | None = None) -> P
     enters it. If a trace holds no bytes rates are `rate_mbps`, None without it.
     """
     table, steps, gpu_steps, skew_ms = _together(traces)
-    notes = [note for trace in traces for note in trace.notes]
+    notes = [*dict.fromkeys(note for trace in traces for note in trace.notes)]
     try:
         cycles, more = _periodic(table, steps, gpu_steps)
         rows, messages, kinds = cycles
@@ -92,7 +93,8 @@ def _periodic(table: Floats, steps: Floats, gpu_steps: Floats) -> tuple[_Cycles,
             f"{pluralise(spans.shape[1] - on_gpu, 'step')} of {_from_to(np.diff(spans, axis=2))} ms"
         )
         raise NoPeriodError(f"too short: {said}, not 2; trace more steps")
-    marked = np.diff(steps.mean(axis=0)[:, 0]).mean() if steps.shape[1] > 1 else 0.0
+    who, marks = ("CPU", steps) if steps.shape[1] > 1 else ("GPU", gpu_steps)
+    marked = np.diff(marks.mean(axis=0)[:, 0]).mean() if marks.shape[1] > 1 else 0.0
     try:
         cycles = _of_cycles(table, _marked(table, spans.mean(axis=0)))
     except NoPeriodError as error:
@@ -106,10 +108,11 @@ def _periodic(table: Floats, steps: Floats, gpu_steps: Floats) -> tuple[_Cycles,
     own = cycles[0][:, 0].mean()
     if not marked or abs(own - marked) <= _CLOCKS * own:
         return cycles, []
-    said = f"clocks disagree: the CPU marks steps every {marked:,.2f} ms"
+    said = f"clocks disagree: the {who} marks steps every {marked:,.2f} ms"
     if spans.shape[1] == MIN_MARKS:
         raise NoPeriodError(f"too short: {said}, and the GPU lags; trace more steps")
-    return cycles, [f"{said}, the GPU repeats every {own:,.2f} ms, which counts"]
+    what = "its kernels repeat" if on_gpu and who == "GPU" else "the GPU repeats"
+    return cycles, [f"{said}, {what} every {own:,.2f} ms, which counts"]
 
 
 def _together(traces: Sequence[Trace]) -> tuple[Floats, Floats, Floats, float | None]:

@@ -6,24 +6,21 @@ of training jobs.
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 from scipy.special import stdtrit
 
-from metronome_opt.errors import InputError, error_context, quote, sanitize
+from metronome_opt.errors import InputError, error_context, sanitize
 from metronome_opt.files.records import explain
+from metronome_opt.kubernetes.profiles.source import Source, read_lines
 from metronome_opt.scenario.traffic import Traffic
 
 Floats = NDArray[np.float64]
@@ -34,8 +31,6 @@ MAX_SPREAD = 0.25  # of the period: deviation of the length of a cycle
 MIN_WHOLE = 0.6  # share of the cycles whose length deviates less
 _SIDE = 0.975  # quantile of Student's distribution: 95 % lie between it and its negative
 _PAUSE = 3  # median lengths: a longer iteration holds a checkpoint or a restart
-_MAX_BYTES, _MAX_LINES = 64 * 2**20, 2**19  # of a text file
-_SHORTEN = "keep its last part, as tail does"
 _CENT = 100  # printed parts of a millisecond
 
 
@@ -127,35 +122,6 @@ def jitter_of(table: Floats) -> float | None:
 # ------------------------------------------------------------------ records of gates
 
 
-def open_file(path: str | Path) -> BinaryIO:
-    """Open a file to be read; a pipe or a device, which may never end, is refused."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer blocks
-        stream = os.fdopen(descriptor, "rb")
-        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            return stream
-        stream.close()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise InputError(f"{quote(str(path))}: cannot be read, is no name of a file") from None
-    raise InputError(f"{path}: cannot be read, is no regular file; write a file first")
-
-
-def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a text file, of which there may be `MAX_LINES`."""
-    with io.TextIOWrapper(open_file(path), encoding="utf-8") as stream:
-        if os.fstat(stream.fileno()).st_size > _MAX_BYTES:
-            raise InputError(f"{path}: larger than {_MAX_BYTES:,} bytes, the maximum; {_SHORTEN}")
-        try:
-            for count, line in enumerate(stream):
-                if count >= _MAX_LINES:
-                    raise InputError(f"{path}: more than {_MAX_LINES:,} lines; {_SHORTEN}")
-                yield line.rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise InputError(f"{path}: is not UTF-8") from None
-
-
 class RecordedBurst(BaseModel):
     """A line of the record of a gate; times in ms, but ``at`` in seconds since the epoch.
 
@@ -172,18 +138,18 @@ class RecordedBurst(BaseModel):
     task: int | None = None
 
 
-def read_record(path: str | Path) -> list[RecordedBurst]:
+def read_record(source: Source) -> list[RecordedBurst]:
     """Read the record of one task of one job, in which bursts do not overlap.
 
     A line that was cut off when the job was killed is omitted.
     """
     bursts: list[RecordedBurst] = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(source), start=1):
         if line.endswith("}"):
-            with error_context(f"{path}: line {number}"):
+            with error_context(f"line {number}"):
                 bursts.append(_parse(line, bursts[-1] if bursts else None))
     if not bursts:
-        raise InputError(f"{path}: holds no bursts of a gate")
+        raise InputError("holds no bursts of a gate")
     return bursts
 
 

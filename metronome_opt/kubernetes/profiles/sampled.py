@@ -11,7 +11,6 @@ import csv
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 from scipy.signal import correlate, find_peaks
@@ -26,8 +25,8 @@ from metronome_opt.kubernetes.profiles.profile import (
     Profile,
     finite_floats,
     mean_profile,
-    read_lines,
 )
+from metronome_opt.kubernetes.profiles.source import Source, read_lines
 
 _Burst = tuple[float, float, float]  # start, length, volume
 
@@ -44,29 +43,29 @@ _QUIET = 0.25  # threshold between the lowest and the highest rate, below which 
 _BLUR = 0.25  # of a sample: least error of edges of bursts
 
 
-def _split(path: str | Path) -> Iterator[list[str]]:
-    """Yield the cells of each line of a CSV file."""
-    try:
-        yield from csv.reader(read_lines(path))
-    except csv.Error as error:
-        raise InputError(f"{path}: no CSV file ({error}); give seconds, Mbit/s") from None
-
-
-def read_samples(path: str | Path) -> Floats:
+def read_samples(source: Source) -> Floats:
     """Return times in seconds, ascending, and rates of a CSV file, NaN if missing, shape (2, n)."""
     rows: list[tuple[float, float]] = []
     before = -math.inf
-    for number, row in islice(enumerate(_split(path), start=1), 1, None):
+    for number, row in islice(enumerate(_split(source), start=1), 1, None):
         try:
             time_s, rate = (float(cell.strip() or "nan") for cell in row)
         except ValueError:
             time_s, rate = math.nan, math.nan
         if not before < time_s < _MAX or not (math.isnan(rate) or 0 <= rate < _MAX):
             must = "must be a later time in seconds, a comma, and a number from 0 to 1e18"
-            raise InputError(f"{path}: line {number}: {quote(','.join(row))}: {must}")
+            raise InputError(f"line {number}: {quote(','.join(row))}: {must}")
         rows.append((time_s, rate))
         before = time_s
     return np.array(rows, dtype=np.float64).reshape(-1, 2).T
+
+
+def _split(source: Source) -> Iterator[list[str]]:
+    """Yield the cells of each line."""
+    try:
+        yield from csv.reader(read_lines(source))
+    except csv.Error as error:
+        raise InputError(f"no CSV file ({error}); give seconds, Mbit/s") from None
 
 
 @finite_floats()

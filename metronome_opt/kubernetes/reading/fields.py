@@ -163,8 +163,11 @@ class KubernetesObject(Field):
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """Its labels."""
-        return self.at("metadata.labels").texts()
+        """Its labels, which may be empty."""
+        labels = self.at("metadata.labels")
+        for name in filter(labels.texts().get, labels.texts()):
+            (labels / name).text()
+        return labels.texts()
 
     @cached_property
     def annotations(self) -> Mapping[str, str]:

@@ -53,11 +53,9 @@ class Machine:
     @property
     def is_open(self) -> bool:
         """Return True if it takes new pods."""
-        states = {
-            (condition / "type").value: (condition / "status").value
-            for condition in self.source.at("status.conditions").items()
-        }
-        is_ready = states.get("Ready", "True") == "True"
+        conditions = self.source.at("status.conditions").items()
+        ready = [one for one in conditions if (one / "type").value == "Ready"]
+        is_ready = all((one / "status").value == "True" for one in ready)
         return is_ready and not self.source.at("spec.unschedulable").flag()
 
 

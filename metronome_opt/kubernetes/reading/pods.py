@@ -77,7 +77,8 @@ class Pod(KubernetesObject):
     @cached_property
     def node(self) -> str | None:
         """The node that it is bound to; None before."""
-        return self.at("spec.nodeName").value and self.at("spec.nodeName").text()
+        stated = self.at("spec.nodeName")
+        return None if stated.value in (None, "") else stated.text()
 
     @cached_property
     def gang(self) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from metronome_opt.__main__ import main
 from metronome_opt.scenario.traffic import Traffic
 from tests.cli.test_profile import RATES
-from tests.kubernetes.profiles import test_traces as written
+from tests.kubernetes.profiles import trace_files as written
 from tests.kubernetes.profiles.test_profile import line
 
 COUNT = 40

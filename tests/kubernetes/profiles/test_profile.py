@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metronome_opt.errors import InputError
+from metronome_opt.kubernetes.profiles.measure import profile_file
 from metronome_opt.kubernetes.profiles.profile import (
     Profile,
     RecordedBurst,
@@ -21,10 +23,12 @@ from metronome_opt.kubernetes.profiles.profile import (
     read_record,
 )
 from metronome_opt.kubernetes.profiles.sampled import profile_samples, read_samples
+from metronome_opt.kubernetes.profiles.source import Source, open_source
 from metronome_opt.scenario.traffic import Traffic
 from tests.gate.clock import Clock, claim
 from tests.tiers import examples
 
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 Bursts = tuple[tuple[float, float, float], ...]
 ONE: Bursts = ((0.0, 0.3, 900.0),)
@@ -172,7 +176,7 @@ def recorded(folder: Path) -> Path:
 
 def test_a_record_is_the_loop_without_its_waits(tmp_path: Path) -> None:
     """It computes for 43 and 38 ms on average, and sends for 60 and 31."""
-    found = profile_record(read_record(recorded(tmp_path)))
+    found = profile_file(recorded(tmp_path))
     assert_is(found, 0.172, ((0.0, 0.06, 800.0), (0.098, 0.031, 1500 * 8 / 31)))
     assert found.cycles == 99
     # Of i % 7 and i % 5 the variances are 4 and 2.
@@ -213,14 +217,19 @@ def write(folder: Path, *lines: str) -> Path:
     return path
 
 
+def opened(read: Callable[[Source], T], path: Path) -> T:
+    with open_source(path) as source:
+        return read(source)
+
+
 def test_lines_that_broke_off_are_left_out(tmp_path: Path) -> None:
     whole = [line(1.7e9 + 0.2 * index) for index in range(4)]
-    broken = read_record(write(tmp_path, whole[0], whole[1][:40], *whole[1:], whole[0][:7]))
-    assert broken == read_record(write(tmp_path, *whole))
+    broken = write(tmp_path, whole[0], whole[1][:40], *whole[1:], whole[0][:7])
+    assert opened(read_record, broken) == opened(read_record, write(tmp_path, *whole))
 
 
 def test_samples_may_be_missing(tmp_path: Path) -> None:
-    times, rates = read_samples(write(tmp_path, "time, rate", "10, 1", "11,", "12, 3.5"))
+    times, rates = opened(read_samples, write(tmp_path, "time, rate", "10, 1", "11,", "12, 3.5"))
     assert times.tolist() == [10, 11, 12]
     np.testing.assert_array_equal(rates, [1, np.nan, 3.5])
 
@@ -245,7 +254,7 @@ def test_wrong_records_are_refused_in_one_line(tmp_path: Path, lines: list[str],
     path = tmp_path / "gate.jsonl"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode(errors="surrogatepass"))
     with pytest.raises(InputError) as caught:
-        read_record(path)
+        opened(read_record, path)
     assert str(caught.value).startswith(f"{path}: {said}")
 
 
@@ -255,10 +264,10 @@ def test_wrong_records_are_refused_in_one_line(tmp_path: Path, lines: list[str],
 def test_wrong_samples_are_refused_in_one_line(tmp_path: Path, wrong: str) -> None:
     path = write(tmp_path, "time,rate", "1,2", wrong)
     with pytest.raises(InputError) as caught:
-        read_samples(path)
+        opened(read_samples, path)
     assert str(caught.value).startswith(f"{path}: line 3: '{wrong}': must be a later time in")
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        read_samples(tmp_path)
+    with pytest.raises(InputError, match="is a folder; name a file"):
+        opened(read_samples, tmp_path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -199,10 +199,21 @@ def spoil(inner: Any, key: Any) -> None:
 
 
 def every_object() -> list[Object]:
-    tasks = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
+    tasks: Object = {"tasks": [{"name": "w", "replicas": 2, "template": template(2)}]}
     tasks["tasks"].append({"name": "v", "replicas": 1, "template": template(1)})
+    tasks["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    first, *others = machines(zone="z")
+    first["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    near = job("near")
+    term = {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod_spec = near["spec"]["template"]["spec"]
+    pod_spec["affinity"] = {"nodeAffinity": rules}
+    pod_spec["containers"][0]["env"] = [{"name": "NCCL_DEBUG", "value": "INFO"}]
     return [
-        *machines(zone="z"),
+        first,
+        *others,
+        near,
         job(),
         kube("batch.volcano.sh/v1alpha1", "Job", metadata("vol", annotations=TRAFFIC), tasks),
         train_job(2),
@@ -212,25 +223,41 @@ def every_object() -> list[Object]:
     ]
 
 
+def result_of(call: Callable[[], Any]) -> Any:
+    """Return the result of a call, or its faults, each of which names its file."""
+    try:
+        return call()
+    except InputError as error:
+        lines = error.lines
+    assert all(line.startswith("file: ") for line in lines)
+    return lines
+
+
+def lines_of(objects: list[Object]) -> tuple[str, ...]:
+    """Return the notes of a scenario, whose document JSON takes, or the faults."""
+    made = result_of(lambda: imported(*objects))
+    if isinstance(made, tuple):
+        return made
+    assert json.loads(json.dumps(made.document)) == made.document
+    return tuple(made.notes)
+
+
 def test_no_text_of_a_manifest_prints_control_characters_or_endless_lines() -> None:
     for objects in changed(every_object(), spoil):
-        try:
-            lines: tuple[str, ...] = imported(*objects).notes
-        except InputError as error:
-            lines = error.lines
-        for line in lines:
+        for line in lines_of(objects):
             assert line.isprintable()
             assert len(line) < 1500
 
 
 @pytest.mark.parametrize(
-    ("first", "value"), list(enumerate([None, 7, "text", [3], ["text"], {"a": []}, [{}]]))
+    ("first", "value"), list(enumerate([None, 7, "text", [3], ["text"], {"a": []}, [{}], []]))
 )
-def test_a_value_of_a_wrong_type_is_a_fault_or_passed_over(first: int, value: Any) -> None:
+def test_a_value_of_a_wrong_type_is_read_or_a_line_that_names_its_file(
+    first: int, value: Any
+) -> None:
     every = changed(every_object(), lambda inner, key: inner.__setitem__(key, value))
     # A part of the places for each value, and all of them for some value.
     for objects in every if THOROUGH else islice(every, first % 3, None, 3):
-        with contextlib.suppress(InputError):
-            imported(*objects)
-        with contextlib.suppress(InputError):
-            inject(("file", item) for item in objects)
+        items = [("file", item) for item in objects]
+        lines_of(objects)
+        result_of(partial(inject, items))

@@ -62,7 +62,7 @@ def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
     assert refusal(path) == "holds no state; make one with `metronome place --cluster`"
 
 
-@pytest.mark.parametrize("size", [20, 5000, 9000, 20_000])
+@pytest.mark.parametrize("size", [20, 4096, 5000, 8192, 9000, 16_384, 20_000])  # pages have 4096
 def test_a_file_that_was_cut_off_is_refused(size: int, kept: Path) -> None:
     whole = kept.read_bytes()
     assert size < len(whole)
