@@ -33,7 +33,7 @@ from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.state import ClusterState
 from tests.kubernetes.cluster.conftest import Grant
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for, wait_served
 from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
@@ -186,6 +186,7 @@ def test_jobs_keep_slots_when_server_and_state_are_lost(
     with pytest.raises(ClusterError, match="no answer of an API server"):
         reconcile(state)
     api_server.start()
+    wait_served(cluster, CLAIMS)
     (name, *_), claims = first, objects(cluster, CLAIMS, namespace)
     delete(cluster, CLAIMS, name, namespace)
     assert reconcile(ClusterState(spec_of(4))) == first
