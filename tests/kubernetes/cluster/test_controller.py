@@ -33,13 +33,14 @@ from metronome_opt.kubernetes.controller.reconcile import Controller
 from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.state import ClusterState
 from tests.kubernetes.cluster.conftest import Grant
-from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for
+from tests.kubernetes.cluster.server import ORDINARY, ApiServer, wait_for, wait_served
 from tests.kubernetes.controller.fake import GPU, GPUS, GROUP, TRAFFIC, spec_of
 from tests.transcripts import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("definitions")]
 
 Reconcile = Callable[[Path], int]
+Slots = dict[str, dict[str, str]]  # annotations by pod
 
 ADMISSION = ROOT / "docs" / "deploy" / "admission.yaml"
 POLICIES = [
@@ -165,6 +166,32 @@ def test_rights_of_deployment_are_sufficient_and_necessary(
     assert {name.partition("-")[0] for name in objects(cluster, PODS, namespace)} == {"b"}
     claims = objects(cluster, CLAIMS, namespace).values()
     assert {item["spec"]["job"] for item in claims} == {f"{namespace}/b"}
+
+
+@pytest.mark.usefixtures("gates", "nodes")
+def test_jobs_keep_slots_when_server_and_state_are_lost(
+    cluster: Client, namespace: str, api_server: ApiServer, kubeconfig: Path
+) -> None:
+    def reconcile(state: ClusterState) -> Slots:
+        with connect(kubeconfig) as client:
+            live = LiveCluster(client)
+            Controller(state, live, namespace=namespace).reconcile(live.pods(), live.nodes())
+        seen = objects(cluster, PODS, namespace)
+        return {name: item["metadata"]["annotations"] for name, item in seen.items()}
+
+    submit(cluster, namespace, "a", 4)
+    state = ClusterState(spec_of(4))
+    first = reconcile(state)
+    api_server.kill()
+    with pytest.raises(ClusterError, match="no answer of an API server"):
+        reconcile(state)
+    api_server.start()
+    wait_served(cluster, CLAIMS)
+    (name, *_), claims = first, objects(cluster, CLAIMS, namespace)
+    delete(cluster, CLAIMS, name, namespace)
+    assert reconcile(ClusterState(spec_of(4))) == first
+    assert set(objects(cluster, CLAIMS, namespace)) == set(claims) == set(first)
+    assert all(f"{GROUP}/slots" in annotations for annotations in first.values())
 
 
 def messages(cluster: Client, namespace: str) -> dict[str, str]:

@@ -88,7 +88,7 @@ def test_every_kind_of_the_example_waits_and_imports_as_before() -> None:
     documents = list(read_manifests([EXAMPLE]))
     manifests, changed = inject(documents)
     for (_, before), after in zip(documents, manifests, strict=True):
-        if before["kind"] in ("Node", "Pod", "STBandwidthCapacity"):
+        if before["kind"] in ("Node", "Pod", "STBandwidthCapacity", "ClusterTrainingRuntime"):
             assert after == before
         else:  # master and workers of a PyTorchJob are two templates
             templates = 1 + (before["kind"] == "PyTorchJob")

@@ -59,11 +59,12 @@ def test_the_example_has_one_job_of_each_kind() -> None:
     # Pods, weight; GPUs, thousandths of a core and MiB of each.
     expected = {
         "vgg19": (["master-0", "worker-0", "worker-1", "worker-2"], 4, 2, 16_000, 131_072),
-        "bert": ([f"worker-{i}" for i in range(4)], 2, 2, 12_000, 98_304),
-        "gpt": ([f"worker-{i}" for i in range(3)], 4, 4, 32_000, 262_144),
+        "bert": (["worker-0", "worker-1"], 2, 8, 64_000, 524_288),
+        "gpt": (["worker-0", "worker-1"], 4, 8, 64_000, 524_288),
         "resnet50": ([f"workers-0-{i}" for i in range(2)], 1, 2, 16_000, 65_536),
         "ablation": (["0", "1", "2"], 1, 2, 8_000, 65_536),
-        "llama": (["node-0-0", "node-0-1"], 1, 1, 16_000, 131_072),
+        "llama": ([f"node-0-{i}" for i in range(3)], 2, 4, 16_000, 131_072),
+        "rlhf": ([f"trainers-worker-{i}" for i in range(2)], 1, 1, 4_000, 32_768),
     }
     assert set(example) == set(expected)
     for name, (pods, weight, *needs) in expected.items():
@@ -71,14 +72,14 @@ def test_the_example_has_one_job_of_each_kind() -> None:
         assert read["pods"] == [f"{name}-{each}" for each in pods]
         assert (read["workers"], read["priority"]) == (len(pods), weight)
         assert list(read["each"].values()) == needs
-    # Traffic is stated in both spellings, and the pods of one job run.
+    # Traffic is stated in both spellings, and the pods of two jobs run.
     assert (example["vgg19"]["model"], example["vgg19"]["batch"]) == ("VGG19", 64)
-    burst = {"start_ms": 180, "length_ms": 60, "rate_mbps": 25_000}
-    assert example["bert"]["traffic"] == {"period_ms": 240, "phases": [burst]}
-    burst = {"start_ms": 90, "length_ms": 20, "rate_mbps": 10_000}
-    assert example["resnet50"]["traffic"] == {"period_ms": 120, "phases": [burst]}
-    assert example["vgg19"]["nodes"] == ["gpu-0", "gpu-1", "gpu-3", "gpu-4"]
-    assert [name for name, read in example.items() if "nodes" in read] == ["vgg19"]
+    burst = {"start_ms": 300, "length_ms": 180, "rate_mbps": 50_000}
+    assert example["bert"]["traffic"] == {"period_ms": 480, "phases": [burst]}
+    burst = {"start_ms": 120, "length_ms": 40, "rate_mbps": 20_000}
+    assert example["ablation"]["traffic"] == {"period_ms": 240, "phases": [burst]}
+    running = {name: read["nodes"] for name, read in example.items() if "nodes" in read}
+    assert running == {"bert": ["gpu-1", "gpu-5"], "gpt": ["gpu-0", "gpu-4"]}
 
 
 def test_a_kind_is_added_by_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
