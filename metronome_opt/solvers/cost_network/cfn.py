@@ -4,7 +4,7 @@ Costs are the integers of the network, and its floor is one of them. The reader 
 is within the limit of the network; a cell beyond the headroom costs more than that, no matter by
 how much.
 
-Format: https://toulbar2.github.io/toulbar2/formats/cfnformat.html
+Format: "CFN format" in https://toulbar2.github.io/toulbar2/
 """
 
 from __future__ import annotations
