@@ -117,6 +117,26 @@ def test_failing_process_is_named_and_its_claims_are_checked(
     assert search.incumbent == value
 
 
+def test_stopped_process_leaves_the_bound_that_it_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, program = unproved(SMALL)
+    assert first.best is not None
+    network = build(first)
+    search = SolverRun(  # stops as soon as the bound comes
+        SMALL, time_limit=60, seed=0, threads=1, callback=lambda event: event.source == "toulbar2"
+    )
+    search.offer(first.best)
+    printed = f"Optimality gap: [{network.floor + 1}, {network.limit}] 9 %"
+    module = FALSE.replace('print("Optimum: 7 in 0 backtracks and 1 nodes")', "report()")
+    report = f"def report():\n    print({printed!r}, flush=True)\n    time.sleep(600)\n"
+    (tmp_path / "pytoulbar2.py").write_text(f"import time\n{report}{module}")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    solve_toulbar2(search, program)
+    assert search.stop is StopReason.RULE
+    assert search.bound == (network.floor + 1) * network.scale
+
+
 def test_limits_beyond_its_integers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cfn, "LARGEST", 10)
     network: Any = build(searching(SMALL, SMALL.unshifted))
