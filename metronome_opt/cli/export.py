@@ -13,7 +13,7 @@ from metronome_opt.solvers.export import export_text
 
 def export(
     file: options.Problem,
-    format_: Annotated[str, typer.Option("--format", help="lp, mps or cpsat.")],
+    format_: Annotated[str, typer.Option("--format", help="lp, mps, cpsat or cfn.")],
     output: options.TextOutput = None,
 ) -> int:
     """Write the problem of FILE for other solvers."""

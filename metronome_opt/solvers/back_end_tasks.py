@@ -11,8 +11,13 @@ what the back end calls it if it is none of these.
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +37,18 @@ _HIGHS_STATUS = {
     "kInterrupt": "stopped",
     "kHighsInterrupt": "stopped",
 }
+# toulbar2 holds its process until it is done; what it finds meanwhile is in what it prints.
+_TOULBAR2 = """
+import json, sys
+from pytoulbar2 import CFN
+model = CFN(verbose=0)
+for name, value in json.loads(sys.argv[2]).items():
+    setattr(model.Option, name, value)
+model.Read(sys.argv[1])
+model.Solve(showSolutions=1)
+"""
+_TOULBAR2_BOUND = re.compile(r"(?:Initial lower and upper bounds|Optimality gap): \[(\d+),")
+_TOULBAR2_END = re.compile(r"(?:(Optimum): (\d+)|No solution) in ")
 
 
 def run_cpsat(path: str, parameters: Mapping[str, Any], deadline: float | None, send: Send) -> None:
@@ -114,6 +131,42 @@ def run_highs(path: str, parameters: Mapping[str, Any], deadline: float | None, 
         objective=float(info.objective_function_value),
         bound=float(info.mip_dual_bound),
     )
+
+
+def run_toulbar2(
+    path: str,
+    parameters: Mapping[str, Any],
+    deadline: float | None,  # noqa: ARG001 (it is interrupted)
+    send: Send,
+) -> None:
+    """Solve a network in a file with toulbar2; its solutions are places in domains by variable."""
+    if find_spec("pytoulbar2") is None:
+        send(status="missing")
+        return
+    bound, line = 0, ""
+    command = [sys.executable, "-P", "-c", _TOULBAR2, path, json.dumps(parameters)]
+    with subprocess.Popen(  # noqa: S603 (this Python)
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+        try:
+            for line in process.stdout:
+                if match := _TOULBAR2_BOUND.match(line):
+                    bound = int(match[1])
+                    send(bound=bound)
+                elif match := _TOULBAR2_END.match(line):
+                    best = int(match[2] or 0)
+                    status = "optimal" if match[1] else "infeasible"
+                    send(status=status, objective=best, bound=best)
+                elif line.startswith("New solution"):
+                    places = enumerate(next(process.stdout).split())
+                    send(solution={str(variable): int(place) for variable, place in places})
+        except KeyboardInterrupt:
+            process.kill()
+            send(status="stopped", bound=bound)
+            return
+    if process.returncode:
+        sys.exit(f"{line.strip()} (exit status {process.returncode})")
 
 
 def _send_solution(send: Send, names: list[str], values: Iterable[float]) -> None:

@@ -22,11 +22,12 @@ from metronome_opt.errors import SolverError
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import back_end_tasks
 from metronome_opt.solvers.budget import run_interruptibly
-from metronome_opt.solvers.imports import NO_CPSAT, cpsat_solver, missing
+from metronome_opt.solvers.imports import NO_CPSAT, NO_TOULBAR2, cpsat_solver, missing
 from metronome_opt.solvers.run import SolverRun
 
 if TYPE_CHECKING:
     from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+    from metronome_opt.solvers.toulbar2 import CfnProgram
 
 _GRACE_S = 1.5  # between SIGINT and SIGKILL
 
@@ -85,13 +86,23 @@ def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     _run_isolated(reader, back_end_tasks.run_highs, "rotation.mps", parameters)
 
 
+def solve_toulbar2(search: SolverRun, program: CfnProgram) -> None:
+    """Solve a network with toulbar2 within the time that is left, reporting to `search`."""
+    reader = _Reader(search, program, "toulbar2", "toulbar2", NO_TOULBAR2, exact=True)
+    _run_isolated(
+        reader, back_end_tasks.run_toulbar2, "rotation.cfn", {"seed": search.seed % 2**31}
+    )
+    if search.bound_by == "toulbar2":
+        search.notes.append("the bound is what toulbar2 states, in integers; nothing replays it")
+
+
 class _Reader:
     """Takes the messages of a back end; `ended` once it has sent its final status."""
 
     def __init__(
         self,
         search: SolverRun,
-        program: Program,
+        program: Program | CfnProgram,
         source: str,
         label: str,
         needed: tuple[str, str],
@@ -118,7 +129,7 @@ class _Reader:
         form = self.program.form
         if solution is not None:
             self.search.offer(self.program.offsets(solution), self._source)
-        elif status is None:
+        elif status is None or (status == "optimal" and self.program.dropped):
             self._bound(bound)
         elif status == "optimal":
             self._settle(Fraction(objective) + form.base)
@@ -138,7 +149,8 @@ class _Reader:
         if math.isfinite(native):
             form = self.program.form
             tolerance = 1e-6 + abs(native) * (1e-12 if self._exact else 1e-6)
-            units = max(0, math.ceil(native - tolerance)) + form.base
+            whole = native if isinstance(native, int) else math.ceil(native - tolerance)
+            units = max(0, whole) + form.base
             if form.cutoff is not None:
                 units = min(units, form.cutoff)
             self.search.raise_bound(units * form.scale, self._source)

@@ -12,12 +12,14 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from metronome_opt.errors import MissingBackendError
 from metronome_opt.solvers.budget import Budget, run_interruptibly
 
 NO_CPSAT = ("cpsat needs OR-Tools", "ortools")
+NO_TOULBAR2 = ("toulbar2 needs pytoulbar2", "'metronome-opt[toulbar2]'")
 
 
 def import_cp_model() -> Any:
@@ -45,9 +47,16 @@ def import_pulp() -> Any:
     return pulp
 
 
+def find_toulbar2() -> None:
+    """Raise an error if pytoulbar2 is not installed; it is imported by a process of its own."""
+    if find_spec("pytoulbar2") is None:
+        raise missing(*NO_TOULBAR2)
+
+
 IMPORTS: Mapping[str, Callable[[], Any]] = {
     "ortools": import_cp_model,
     "pulp": import_pulp,
+    "pytoulbar2": find_toulbar2,
     "scipy": partial(import_module, "scipy.optimize"),
 }
 """By the package that a back end comes with."""

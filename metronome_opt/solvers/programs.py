@@ -42,8 +42,10 @@ class Form(Protocol):
 class Program:
     """An integer program in which a form is stated.
 
-    `choices` has the variables of each job with a choice, by offset.
+    `choices` has the variables of each job with a choice, by offset; `dropped` what is not stated.
     """
+
+    dropped = ()
 
     binary: Callable[[str], Any]
     """Adds a variable that is 0 or 1."""

@@ -131,6 +131,13 @@ _OWN = (
     ),
     _own("milp", "the same as MILP, HiGHS", "strong_form:run_highs", "pulp", "highspy", exact=True),
     _own(
+        "toulbar2",
+        "toulbar2 on tables of the links cut down, block by block",
+        "toulbar2:run",
+        "pytoulbar2",
+        exact=True,
+    ),
+    _own(
         "branch-bound",
         "depth-first by contacts, links first, then groups of them",
         "auto:run_branch_bound",

@@ -45,7 +45,7 @@ def _run_strong(
     load()  # say now if it is missing, not when the first block is hard
 
     def prove(part: SolverRun) -> None:
-        network, gone = _prepare(part)
+        network, gone = prepare(part, _MAX_CELLS)
         if part.stopped:
             return
         form = StrongForm(network, gone, part)
@@ -68,13 +68,18 @@ run_cpsat = partial(_run_strong, kind=CpsatProgram, load=import_cp_model, solve=
 run_highs = partial(_run_strong, kind=MilpProgram, load=import_pulp, solve=solve_highs)
 
 
-def _prepare(part: SolverRun) -> tuple[CostNetwork, list[Eliminated]]:
-    """Return what is left to decide of a block with an incumbent, within a share of its time."""
+def prepare(
+    part: SolverRun, max_cells: int, parts: int = _PREPARING
+) -> tuple[CostNetwork, list[Eliminated]]:
+    """Return what is left to decide of a block with an incumbent, in one of `parts` of its time.
+
+    Tables of links have `max_cells` at most.
+    """
     share = part.subproblem(part.instance)
-    share.limit_to(part.remaining, _PREPARING)
+    share.limit_to(part.remaining, parts)
     if part.best is not None:
         share.offer(part.best, part.found_by)
-    network, gone = eliminate(share, build(share), _MAX_CELLS, _MAX_LEFT)
+    network, gone = eliminate(share, build(share), max_cells, _MAX_LEFT)
     if network.solved:
         left = [int(domain[0]) for domain in network.domains]
         part.offer(decide(gone, left), "elimination")

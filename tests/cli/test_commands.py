@@ -142,7 +142,7 @@ def test_claims_writes_what_was_decided(capsys: Captured) -> None:
     }
 
 
-@pytest.mark.parametrize("format_", ["lp", "mps", "cpsat"])
+@pytest.mark.parametrize("format_", ["lp", "mps", "cpsat", "cfn"])
 def test_export_writes_a_file_or_prints(format_: str, capsys: Captured) -> None:
     assert metronome(f"export two.json --format {format_} --output model") == 0
     assert capsys.readouterr() == ("", "wrote model\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -75,11 +76,18 @@ def test_model_beyond_memory_is_refused(name: Any) -> None:
     assert solve(huge, "greedy").value == 0
 
 
-@pytest.mark.parametrize("name", MODELS)
+PACKAGES = {
+    "cpsat": ("ortools.sat.python", "ortools"),
+    "milp": ("pulp", "pulp"),
+    "toulbar2": ("pytoulbar2", "'metronome-opt[toulbar2]'"),
+}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
 def test_missing_back_end_is_named_with_remedy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, package = ("pulp", "pulp") if "milp" in name else ("ortools.sat.python", "ortools")
+    module, package = PACKAGES[name]
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingBackendError, match=f"pip install {package}"):
+    with pytest.raises(MissingBackendError, match=f"pip install {re.escape(package)}"):
         solve(HARD, name, time_limit=5)
 
 
