@@ -110,7 +110,7 @@ def test_solve_refuses_invalid_arguments(asked: dict[str, Any], message: str) ->
             {"objective": "contention"},
             "slowdown, lexicographic or completion, got 'con",
         ),
-        ({"objective": ("slowdown", "wait")}, "got slowdown,wait; `solve` minimises others"),
+        ({"objective": ("slowdown", "wait")}, "got .slowdown,wait.; `solve` minimises others"),
         (
             {"objective": "delay"},
             "objectives: delay: slowdown or lexicographic comes",
