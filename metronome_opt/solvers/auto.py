@@ -20,13 +20,14 @@ from itertools import count
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
+from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
 
-Prover = LinkGroups | Elimination
+Prover = LinkGroups | Elimination | CostShifting
 
 
 def run(search: SolverRun) -> None:
@@ -92,7 +93,7 @@ class _Portfolio:
                 self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
-                self._provers.append(Elimination(run.search))
+                self._provers += [CostShifting(run.search), Elimination(run.search)]
         threads = self._search.threads
         if threads > 1:
             self._together([self._improve, *[self._prove] * (threads - 1)])
