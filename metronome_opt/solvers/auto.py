@@ -140,8 +140,11 @@ class _Portfolio:
                 return False
             prover = min(self._provers, key=lambda prover: prover.effort)
             self._provers.remove(prover)
+        before = prover.stage if isinstance(prover, CostShifting) else 0
         prover.step()
         with self._lock:
+            if isinstance(prover, CostShifting) and prover.stage > before:
+                self._provers.append(Elimination(prover.search, prover.network()))
             if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)
         return True

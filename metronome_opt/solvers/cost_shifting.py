@@ -1,4 +1,4 @@
-"""Lower bounds of tangled links by shifting costs between links that share pairs of jobs.
+"""Lower bounds of tangled links by shifting costs of pairs of jobs from link to link.
 
 The optima of the links, each alone, are a weak bound where links share pairs of jobs: each link has
 the differences of offsets that suit it. So each pair (i, j) that several links share gets a cost of
@@ -13,8 +13,8 @@ The differences of three pairs of three jobs add up to 0 around the triangle, as
 cycle do in periodic timetabling. No single link may know that, so triangles take part like links of
 no contention wherever this raises the bound.
 
-All costs are integers, of a finer unit, rounded down. Marginals are asked for up to a limit above the present
-minimum of a link only, which makes the search of a link short; the bound holds all the same.
+All costs are integers, of a finer unit than contention, rounded down. Marginals are asked for only
+up to a limit above the present minimum of a link, which makes its search short; the bound holds.
 
 References: Globerson and Jaakkola, "Fixing max-product: convergent message passing algorithms for
 MAP LP-relaxations", NIPS 2007 (section 5, the updates of clusters); Sontag, Meltzer, Globerson,
@@ -33,7 +33,8 @@ from itertools import combinations
 import numpy as np
 
 from metronome_opt.errors import describe_error
-from metronome_opt.solvers.cost_network.tables import scale_of
+from metronome_opt.solvers.cost_network.model import Cost, CostNetwork
+from metronome_opt.solvers.cost_network.tables import domains_of, scale_of
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
     Ints,
@@ -50,8 +51,9 @@ from metronome_opt.solvers.run import SolverRun, load_bound
 
 _SOURCE = "cost shifting"
 _MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones the own optimum counts
-_SCORES = 20  # of a user of a link, that take as long as a node of branch and bound
+_SCORES = 8  # of a user of a link, that take as long as a node of branch and bound
 _LARGEST = 2**50  # sum of all costs: finer than contention, since a cost is parted with many pairs
+_STAGES = (0.1, 0.03)  # of the gap, gained by a sweep: what ends a stage
 _MIN_GAIN = 1e-4  # of the gap by a sweep
 
 Pair = tuple[int, int]  # of jobs, ascending
@@ -60,14 +62,15 @@ Pair = tuple[int, int]  # of jobs, ascending
 class CostShifting:
     """Costs of the pairs of a block with an incumbent; the bound is reported to its search.
 
-    `effort` counts in nodes of branch and bound; it is `exhausted` when a sweep gains next to
-    nothing.
+    `effort` counts in nodes of branch and bound. A `stage` ends when a sweep gains little; in the
+    last one triangles take part. It is `exhausted` when a sweep gains next to nothing.
     """
 
     def __init__(self, search: SolverRun) -> None:
         self.search = search
         self.effort = 0
         self.exhausted = False
+        self.stage = 0
         self._scores = 0
         self._budget = search.fraction(1.0)
         self._links: list[_Link] = []
@@ -76,28 +79,71 @@ class CostShifting:
 
     def step(self) -> None:
         """Go through all links and triangles once."""
-        if self.search.stopped:
-            return
+        if not self.search.stopped and self._has_begun():
+            self._sweep()
+
+    def _has_begun(self) -> bool:
         try:
             if not self._links:
                 self._begin()
         except TooLargeError as error:
             self.search.notes.append(f"no cost shifting: {describe_error(error)}")
             self.exhausted = True
-            return
+        return not self.exhausted
+
+    def _sweep(self) -> None:
         before = self._bound
         for link in self._links:
             self._shift(link)
-        for triangle in self._triangles:
+        for triangle in self._triangles if self.stage == len(_STAGES) else ():
             if not self.search.stopped:
                 triangle.shift(self._costs)
-        if self.search.stopped:
-            return
         self.effort = self._scores // _SCORES
         self.search.raise_bound(min(self._steps_up, self._value) * self._unit, _SOURCE)
+        if self.search.stopped:
+            return
         capped = any(link.is_capped for link in self._links if link.shifts)
-        gained = self._bound - before > _MIN_GAIN * (self._value - self._bound)
-        self.exhausted = not (self._costs and (capped or gained))
+        gained = (self._bound - before) / max(1, self._value - self._bound)
+        if capped:
+            return
+        if self.stage < len(_STAGES) and gained < _STAGES[self.stage]:
+            self.stage += 1
+        elif gained < _MIN_GAIN:
+            self.exhausted = True
+
+    def network(self) -> CostNetwork:
+        """Return the block as a network of the links' shifted costs, those of the pairs shared out.
+
+        Without triangles, so not within the last stage: only at its beginning.
+        """
+        search = self.search
+        domains = domains_of(search.instance)
+        holders = sorted(
+            (link for link in self._links if link.shifts), key=lambda link: -link.cells
+        )
+        holder = {pair: link for link in holders for pair in self._pairs_of(link)}
+        costs, pair_costs = [], {}
+        for index, link in enumerate(self._links):
+            scope = tuple(job for job in sorted(link.jobs) if len(domains[job]) > 1)
+            mine = {pair: link.entry(link.costs, pair) for pair in self._pairs_of(link)}
+            held = [pair for pair in mine if holder[pair] is link]
+            low = link.low + sum(int(self._costs[pair].min()) for pair in held)
+            pair_costs[index] = mine | {pair: mine[pair] + self._costs[pair] for pair in held}
+            costs.append(Cost(index, low, scope, None))
+        return CostNetwork(
+            search.compiled,
+            self._unit,
+            domains,
+            tuple(costs),
+            self._value - 1,
+            np.int64,
+            pair_costs=pair_costs,
+        )
+
+    def _pairs_of(self, link: _Link) -> list[Pair]:
+        if not link.shifts:
+            return []
+        return [pair for pair in combinations(sorted(link.jobs), 2) if pair in self._costs]
 
     def _begin(self) -> None:
         compiled = compile_instance(self.search.instance, common_scale=True)
@@ -145,7 +191,7 @@ class CostShifting:
         """Give the cost of a link to its pairs."""
         if self.search.stopped or not link.shifts:
             return
-        pairs = [pair for pair in combinations(sorted(link.jobs), 2) if pair in self._costs]
+        pairs = self._pairs_of(link)
         low = link.low + sum(int(self._costs[pair].min()) for pair in pairs)
         gap = max(1, self._value - self._bound)
         limit = low + max(1, int(link.reach * gap) // len(self._links))
@@ -205,10 +251,13 @@ class _Link:
             uses.append(first + np.flatnonzero(tables.uses["link"][first:end] == index)[0])
         mine = periods[self.jobs]
         self.users = LinkUsers(
-            *(np.array(column, dtype=np.int64) for column in (self.jobs, uses, domains)),
+            job=np.array(self.jobs, dtype=np.int64),
+            use=np.array(uses, dtype=np.int64),
+            domain=np.array(domains, dtype=np.int64),
             divisor=np.gcd(mine[:, None], mine[None, :]),
         )
-        self.shifts = len(mine) > 1 and math.prod(domains) <= _MAX_CELLS
+        self.cells = math.prod(domains)
+        self.shifts = len(mine) > 1 and self.cells <= _MAX_CELLS
         self.low = math.ceil(load_bound(compiled, shared) / unit)
         self.reach = 1.0
         self.is_capped = True
@@ -255,12 +304,20 @@ class _Triangle:
         given = [costs[pair] for pair in self.pairs]
         total = [cost + own for cost, own in zip(given, self._own, strict=True)]
         marginals = np.empty((3, max(map(len, given))), dtype=np.int64)
-        minimum = triangle_marginals(*total, self._domains, marginals)
+        minimum = triangle_marginals(total[0], total[1], total[2], self._domains, marginals)
         if minimum <= sum(int(cost.min()) for cost in given):
             return
         parts = [row[: len(cost)] // 3 for row, cost in zip(marginals, given, strict=True)]
         self._own = [cost - part for cost, part in zip(total, parts, strict=True)]
         costs.update(zip(self.pairs, parts, strict=True))
+
+
+def load_marginals(search: SolverRun) -> None:
+    """Load, or compile, the kernels."""
+    search.offer([0] * len(search.instance.jobs))
+    CostShifting(search).step()
+    ones = np.ones(2, dtype=np.int64)
+    triangle_marginals(ones, ones, ones, ones, np.ones((3, 2), dtype=np.int64))
 
 
 def _triangles(pairs: Sequence[Pair] | dict[Pair, set[int]]) -> list[tuple[Pair, Pair, Pair]]:

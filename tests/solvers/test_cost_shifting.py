@@ -8,16 +8,18 @@ from itertools import product
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.solvers import cost_shifting as module
+from metronome_opt.solvers import elimination
 from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.kernels.min_marginals import triangle_marginals
 from metronome_opt.solvers.presolve.blocks import split
 from metronome_opt.solvers.presolve.reductions import simplify_links
 from metronome_opt.solvers.run import SolverRun
 from tests.landscape import optimum
-from tests.solvers.searches import searching
+from tests.solvers.searches import check_proved, searching
 from tests.strategies import crowded
 from tests.tiers import examples
 
@@ -52,6 +54,23 @@ def test_links_with_too_many_cells_keep_their_own_optimum(instance: Instance) ->
         patch.setattr(module, "_MAX_CELLS", 16)
         for block in split(simplify_links(instance)).blocks:
             assert all(bound <= optimum(block) for bound in sweep(searching(block)))
+
+
+@given(CASES, st.integers(1, 4))
+@examples(40)
+def test_elimination_of_shifted_costs_proves_the_optimum(instance: Instance, sweeps: int) -> None:
+    for block in split(simplify_links(instance)).blocks:
+        search = searching(block)
+        shifting = CostShifting(search)
+        for _ in range(sweeps):
+            if shifting.stage < len(module._STAGES):
+                shifting.step()
+        if not search.proved:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (30, 300))
+                patch.setattr(elimination, "_MAX_CELLS", 30)
+                elimination.prove(search, shifting.network())
+        check_proved(search, optimum(block))
 
 
 def bursting(name: str, links: str, starts: tuple[int, ...] = (0,)) -> Job:

@@ -64,10 +64,10 @@ def link_marginals(
     put_use(state, users.job[0], users.use[0], 0, ADD)
     level, at[1], scored = 1, first, 0
     rest[1] = _enter(state, users, cost, offset, 1, added)
+    scored += count
     while level > 0:
         if level == count - 1:
             _note(users, offset, spent[level], added[level], marginal, cap)
-            scored += 1
             level -= 1
             if level > 0:
                 put_use(state, users.job[level], users.use[level], offset[level], REMOVE)
@@ -88,6 +88,7 @@ def link_marginals(
         level += 1
         at[level] = 0
         rest[level] = _enter(state, users, cost, offset, level, added)
+        scored += count - level
     put_use(state, users.job[0], users.use[0], 0, REMOVE)
     return scored
 
@@ -169,9 +170,7 @@ def _note(
 
 
 @kernel
-def triangle_marginals(
-    one: Ints, two: Ints, three: Ints, domains: Ints, marginals: Ints
-) -> int:
+def triangle_marginals(one: Ints, two: Ints, three: Ints, domains: Ints, marginals: Ints) -> int:
     """Compute the min-marginals of the costs of three pairs of jobs; return the minimum.
 
     Parameters
