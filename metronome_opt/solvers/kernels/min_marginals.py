@@ -90,7 +90,7 @@ def link_marginals(
         rest[level] = _enter(state, users, cost, offset, level, added)
         scored += count - level
     put_use(state, users.job[0], users.use[0], 0, REMOVE)
-    return scored
+    return int(scored)
 
 
 @inner
