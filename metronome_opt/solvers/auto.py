@@ -152,7 +152,7 @@ class _Portfolio:
         before = prover.stage if isinstance(prover, CostShifting) else 0
         prover.step()
         with self._lock:
-            if isinstance(prover, CostShifting) and prover.stage > before:
+            if isinstance(prover, CostShifting) and prover.stage > before and prover.is_close:
                 self._provers.append(Elimination(prover.search, prover.network()))
             if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)

@@ -54,6 +54,7 @@ _MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones the own 
 _SCORES = 32  # of a user that count as a node: a quarter of what they take, as they gain most
 _LARGEST = 2**50  # sum of all costs: finer than contention, since a cost is parted with many pairs
 _STAGES = (0.1, 0.03)  # of the gap, gained by a sweep: what ends a stage
+_CLOSE = 0.1
 _MIN_GAIN = 1e-4  # of the gap by a sweep
 
 Pair = tuple[int, int]  # of jobs, ascending
@@ -171,6 +172,11 @@ class CostShifting:
             if len(links) > 1 or pair in cyclic:
                 size = math.gcd(*map(int, periods[list(pair)]))
                 self._costs[pair] = np.zeros(size, dtype=np.int64)
+
+    @property
+    def is_close(self) -> bool:
+        """Return True if the gap is small enough for elimination on shifted costs."""
+        return self._value - self._bound < _CLOSE * self._value
 
     @property
     def _value(self) -> int:
