@@ -5,9 +5,11 @@ And branch and bound by itself, which goes the same way with one kind of proof a
 How time is split: first schedules take `local.SHARE` of it at most, each block an equal part. After
 that there are rounds. A round of proof goes to the prover, of all those of all open blocks, that
 has had the minimum effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
-(`elimination`). A round of improvement goes to the block that had fewest. With one thread the two
-take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one thread
-improves for as long as that is promising, and the others prove.
+(`elimination`), or are sweeps (`cost_shifting`). When sweeps begin to gain little, another
+elimination begins on the shifted costs. A round of improvement goes to the block that had fewest.
+With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
+several, one thread improves for as long as that is promising, and the others prove. Where nothing
+is left to prove with, improvement goes on until the end of the time.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from itertools import count
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
+from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
 
-Prover = LinkGroups | Elimination
+Prover = LinkGroups | Elimination | CostShifting
 
 
 def run(search: SolverRun) -> None:
@@ -48,6 +51,7 @@ def _solve_blocks(search: SolverRun, *, only_branch: bool = False) -> None:
     portfolio = _Portfolio(search, only_branch=only_branch)
     portfolio.start()
     portfolio.finish()
+    portfolio.use_up()
     portfolio.blocks.collect_notes()
 
 
@@ -92,7 +96,7 @@ class _Portfolio:
                 self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
-                self._provers.append(Elimination(run.search))
+                self._provers += [CostShifting(run.search), Elimination(run.search)]
         threads = self._search.threads
         if threads > 1:
             self._together([self._improve, *[self._prove] * (threads - 1)])
@@ -106,6 +110,12 @@ class _Portfolio:
             if not (proves or improves):
                 break
         self.blocks.join()
+
+    def use_up(self) -> None:
+        """Where nothing is left to prove with, improve until the end of the time, if it has one."""
+        is_limited = self._search.remaining is not None and self._search.rounds is None
+        while is_limited and self._improve_one(promising_only=False):
+            self.blocks.join()
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are threads; put blocks together meanwhile."""
@@ -139,17 +149,24 @@ class _Portfolio:
                 return False
             prover = min(self._provers, key=lambda prover: prover.effort)
             self._provers.remove(prover)
+        before = prover.stage if isinstance(prover, CostShifting) else 0
         prover.step()
         with self._lock:
+            if isinstance(prover, CostShifting) and prover.stage > before and prover.is_close:
+                self._provers.append(Elimination(prover.search, prover.network()))
             if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)
         return True
 
-    def _improve_one(self) -> bool:
+    def _improve_one(self, *, promising_only: bool = True) -> bool:
         """Look for a better schedule of one block; return False if none is promising."""
-        if self._only_branch:
+        if self._only_branch and promising_only:
             return False
-        promising = [(run, population) for run in self.blocks.open if (population := run.promising)]
+        promising = [
+            (run, population)
+            for run in self.blocks.open
+            if (population := run.promising if promising_only else run.population)
+        ]
         if self._search.stopped or not promising:
             return False
         run, population = min(promising, key=lambda pair: pair[0].improved)

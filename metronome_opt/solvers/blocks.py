@@ -40,9 +40,14 @@ class BlockRun:
             population.step()
 
     @property
+    def population(self) -> Population | None:
+        """The local search, None if there is nothing to search; begun now if it was not before."""
+        return self._population if self._begun else self._begin(1.0)
+
+    @property
     def promising(self) -> Population | None:
-        """The local search, if it is worth going on with; begun now if there was no time before."""
-        population = self._population if self._begun else self._begin(1.0)
+        """The local search, if it is worth going on with beside proofs."""
+        population = self.population
         stalled = population is None or population.stalled >= local.MAX_STALLED
         return None if stalled else population
 

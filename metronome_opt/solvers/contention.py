@@ -143,6 +143,10 @@ def load_kernels(solver: Solver) -> None:
     needs_few = solver.name in NEED_FEW_KERNELS
     run = (solver if needs_few else find_solver("auto")).load()
     run(SolverRun(warm_up_instance(), time_limit=None, seed=0, threads=1, rounds=1))
+    if not needs_few:
+        from metronome_opt.solvers.cost_shifting import load_marginals
+
+        load_marginals(SolverRun(warm_up_instance(), time_limit=None, seed=0, threads=1))
 
 
 def _evaluation_s(instance: Instance) -> float:

@@ -29,13 +29,13 @@ _SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
 # which of them is better, by far sometimes, is not known beforehand. The large ones come later.
 _MAX_CELLS_AT_ROOT = (2**20, 2**23)
-_LATER = 3  # rounds
+_LATER = 4  # rounds
 _MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
-_A_COST = 2
-_CELLS = 500
+_A_COST = 16
+_CELLS = 60
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Proof:
         self._budget = search.fraction(1.0)
         compiled = compile_instance(search.instance, common_scale=True)
         self._unit = Fraction(compiled.unit, int(compiled.tables.jobs["scale"][0]))
-        _check_sum(compiled)
+        check_sum(compiled)
         self._tree_search = trees.start_tree(
             compiled,
             contacts_of(compiled),
@@ -94,8 +94,14 @@ class Proof:
         search.raise_bound(trees.dual_bound(tree) * self._unit, _SOURCE)
 
 
-def _check_sum(compiled: CompiledInstance) -> None:
-    """Refuse an instance whose links fit 64 bits one by one, but not all together."""
+def check_sum(compiled: CompiledInstance) -> int:
+    """Return what no scaled contention exceeds.
+
+    Raises
+    ------
+    TooLargeError
+        If the links fit 64 bits one by one, but not all together.
+    """
     jobs, scale = compiled.instance.jobs, int(compiled.tables.jobs["scale"][0])
     largest = 0
     for link in compiled.links:
@@ -107,6 +113,7 @@ def _check_sum(compiled: CompiledInstance) -> None:
             f"{compiled.instance.name}: the contention of all its links over {scale} "
             f"slots may reach {quote(largest)}, which does not fit 64-bit integers"
         )
+    return largest
 
 
 def _first_pseudocosts(search: SolverRun) -> trees.Pseudocosts:

@@ -12,8 +12,8 @@ Zytnicki and Werner, "Soft arc consistency revisited", Artificial Intelligence 1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -102,6 +102,9 @@ class CostNetwork:
         network was made with, and one.
     link_costs
         What a link costs, if it is more than its contention.
+    pair_costs
+        By link, what it costs beside that for pairs i < j of its jobs, in units, an array over
+        ``offset_j - offset_i`` modulo its length; all together 0.
     """
 
     compiled: CompiledInstance
@@ -111,6 +114,7 @@ class CostNetwork:
     limit: int
     dtype: type[np.signedinteger[Any]]
     link_costs: LinkCosts | None = None
+    pair_costs: Mapping[int, Mapping[tuple[int, int], Ints]] = field(default_factory=dict)
 
     @property
     def floor(self) -> int:

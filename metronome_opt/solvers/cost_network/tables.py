@@ -12,7 +12,13 @@ import numpy as np
 
 from metronome_opt.errors import quote
 from metronome_opt.problem.instance import Instance
-from metronome_opt.solvers.cost_network.model import Cells, Cost, CostNetwork, LinkCosts
+from metronome_opt.solvers.cost_network.model import (
+    Cells,
+    Cost,
+    CostNetwork,
+    LinkCosts,
+    spread,
+)
 from metronome_opt.solvers.kernels.compiled_instance import (
     CompiledInstance,
     Ints,
@@ -158,6 +164,11 @@ def tabulate(search: SolverRun, network: CostNetwork, position: int) -> CostNetw
     if costs is None:
         return network
     units = costs.reshape([len(network.domains[job]) for job in cost.scope])
+    for (one, other), values in network.pair_costs.get(cost.link, {}).items():
+        difference = network.domains[other][None, :] - network.domains[one][:, None]
+        scope = [job for job in (one, other) if job in cost.scope]
+        cells = values[difference % len(values)].reshape([len(network.domains[j]) for j in scope])
+        units = units + spread(cells, scope, cost.scope)
     known = replace(cost, low=0).with_table(units)
     cap = max(0, network.headroom - known.low + cost.low) + 1  # what is above the headroom is equal
     excess: Cells = np.minimum(units - known.low, cap).astype(network.dtype)
@@ -261,7 +272,12 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
     assert cost.link is not None  # noqa: S101 (what was eliminated has a table)
     tables = network.compiled.tables
     state = network.compiled.empty()
-    low = 0
+    pairs = network.pair_costs.get(cost.link, {})
+    low = sum(
+        int(values.min())
+        for pair, values in pairs.items()
+        if all(len(network.domains[job]) > 1 for job in pair)
+    )
     added: dict[int, Ints] = {}
     jobs = network.compiled.links[cost.link].jobs
     for job in sorted(jobs, key=lambda job: len(network.domains[job])):  # the decided first
@@ -275,6 +291,13 @@ def _conditioned(network: CostNetwork, cost: Cost) -> Cost:
         if int(here.max()) * factor.numerator >= _LARGEST:
             here = here.astype(object)  # Python's own integers
         units = here * factor.numerator // factor.denominator
+        for other in added:
+            if len(network.domains[other]) == 1:
+                pair = (min(job, other), max(job, other))
+                values = pairs.get(pair, np.zeros(1, dtype=np.int64))
+                later = domain if pair[1] == job else network.domains[other]
+                earlier = domain if pair[0] == job else network.domains[other]
+                units = units + values[(later - earlier) % len(values)]
         minimum = int(units.min())
         low += minimum
         added[job] = units - minimum
