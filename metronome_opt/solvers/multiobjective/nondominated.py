@@ -50,8 +50,7 @@ Cut = tuple[int, int, int]
 
 _STEPS = (2**12, 2**16, 2**20)  # cells of a table, small ones first
 AT_ROOT = (*_STEPS, 2**22)
-_QUICK = 2**16  # cells of a table of the first sums at a node
-_MAX_LEFT = 2**20  # of the later ones
+_MAX_LEFT = 2**20  # of a table where jobs are eliminated
 MAX_ENUMERATED = 2**18  # schedules
 _SUMS = 4  # at a node, at most
 _MAX_WEIGHT = 2**10  # of a cost in a sum
@@ -126,11 +125,16 @@ class Nondominated:
         self._archive = archive
         self._values = values
 
-    def run(self, networks: Sequence[CostNetwork]) -> bool:
+    def run(
+        self,
+        networks: Sequence[CostNetwork],
+        cuts: tuple[Cut, ...] = (),
+        steps: Sequence[int] = _STEPS,
+    ) -> bool:
         """Search two networks of the same jobs and domains; return whether nothing was missed."""
-        settled = self.settle(networks, (), AT_ROOT)
-        if settled is not None:
-            self._branch(settled, ())
+        settled = self.settle(networks, cuts, steps)
+        if settled is not None and not self.stopped:
+            self._branch(settled, cuts)
         return not self.stopped
 
     @property
@@ -140,40 +144,22 @@ class Nondominated:
 
     # ---------------------------------------------------------------- nodes
 
-    def _visit(self, networks: Sequence[CostNetwork], cuts: tuple[Cut, ...]) -> None:
-        for _ in range(_SUMS):
-            weighted = self._weighted(networks, cuts)
-            if weighted is None:
-                return
-            weights, mixed = weighted
-            if any(weights == cut[:2] for cut in cuts[-1:]):
-                break  # the corners are the same
-            left, _ = eliminate(self._search, mixed, _QUICK, _QUICK)
-            if left.headroom < 0 or self.stopped:
-                return
-            cuts = (*cuts, (*weights, left.floor))
-        settled = self.settle(networks, cuts)
-        if settled is not None:
-            self._branch(settled, cuts)
-
     def _branch(self, networks: Sequence[CostNetwork], cuts: tuple[Cut, ...]) -> None:
         """Look at all schedules if they are few; else give a job its offsets."""
-        if self.stopped:
-            return
-        if math.prod(networks[0].sizes) <= MAX_ENUMERATED:
+        has_tables = all(cost.excess is not None for each in networks for cost in each.costs)
+        if has_tables and math.prod(networks[0].sizes) <= MAX_ENUMERATED:
             self._enumerate(networks)
             return
         children = self._children(networks, cuts)
         if children is None:
             return
         job, floors = children
-        cuts = (*cuts, *((*weights, int(floor.min())) for weights, floor in floors))
         for entry in np.argsort(floors[0][1], kind="stable"):
             if self.stopped:
                 return
             below = (*cuts, *((*weights, int(floor[entry])) for weights, floor in floors))
             if self._corners(networks, below):
-                self._visit([condition(each.given(job, int(entry))) for each in networks], below)
+                self.run([condition(each.given(job, int(entry))) for each in networks], below)
 
     def _children(
         self, networks: Sequence[CostNetwork], cuts: tuple[Cut, ...]
@@ -224,7 +210,9 @@ class Nondominated:
                 if cost.excess is not None:
                     total += spread(cost.excess, cost.scope, range(len(shape)))
         rows = np.stack([total.ravel() for total in totals], axis=1)
-        accepted = np.flatnonzero(self._archive.promising(rows))
+        # Of what is above a limit no more is known than that it is.
+        within = np.all(rows <= np.array([network.limit for network in networks]), axis=1)
+        accepted = np.flatnonzero(within & self._archive.promising(rows))
         accepted = accepted[np.lexsort((rows[accepted, 1], rows[accepted, 0]))]
         best = np.minimum.accumulate(rows[accepted, 1])
         for number in accepted[np.diff(best, prepend=best[:1] + 1) < 0]:
@@ -308,10 +296,7 @@ class Nondominated:
         )
 
     def settle(
-        self,
-        networks: Sequence[CostNetwork],
-        cuts: Sequence[Cut],
-        steps: Sequence[int] = _STEPS,
+        self, networks: Sequence[CostNetwork], cuts: Sequence[Cut], steps: Sequence[int]
     ) -> list[CostNetwork] | None:
         """Cut the networks down, with small tables first; None if no schedule is accepted."""
         settled: list[CostNetwork] | None = list(networks)

@@ -157,12 +157,13 @@ def _front(
         end = solve_offsets(replace(arguments, budget=whole.fraction(_END), goal=Goal(order)))
         if end.stop is StopReason.INTERRUPTED:
             whole.interrupt()
+        values = evaluate(instance, end.offsets).objectives
         ends.append(end.offsets)
-        proved.append(all(level.proved for level in end.levels))
-        values = evaluate(instance, ends[0]).objectives
-        if proved[0] and not values[names[1]]:  # nothing is better in either
-            return ends[:1], ()
-        if whole.stopped and len(ends) == 1:
+        # What is better in the other objective alone is between the ends.
+        proved.append(end.levels[0].proved and end.levels[0].value == values[order[0]])
+        if order == names and proved[0] and not values[names[1]]:  # nothing is better in either
+            return ends, ()
+        if order == names and whole.stopped:
             return ends, (Interval(values[names[0]] if proved[0] else None, None),)
     search = SolverRun(
         instance,
