@@ -154,17 +154,14 @@ def _front(
     ends: list[dict[str, int]] = []
     proved: list[bool] = []
     for order in (names, names[::-1]):
-        end = solve_offsets(replace(arguments, budget=whole.fraction(_END), goal=Goal(order)))
-        if end.stop is StopReason.INTERRUPTED:
-            whole.interrupt()
-        values = evaluate(instance, end.offsets).objectives
-        ends.append(end.offsets)
-        # What is better in the other objective alone is between the ends.
-        proved.append(end.levels[0].proved and end.levels[0].value == values[order[0]])
-        if order == names and proved[0] and not values[names[1]]:  # nothing is better in either
+        end, is_best = _end(arguments, order, _END)
+        values = evaluate(instance, end).objectives
+        ends.append(end)
+        proved.append(is_best)
+        if order == names and is_best and not values[names[1]]:  # nothing is better in either
             return ends, ()
         if order == names and whole.stopped:
-            return ends, (Interval(values[names[0]] if proved[0] else None, None),)
+            return ends, (Interval(values[names[0]] if is_best else None, None),)
     search = SolverRun(
         instance,
         time_limit=whole.remaining,
@@ -192,5 +189,24 @@ def _front(
     for part in sorted(groups, key=lambda part: len(part.costs.group.jobs)):
         part.search(partial(notify, part))
     points = minkowski([part.points for part in groups])
-    intervals = add_intervals([part.intervals(proved) for part in groups])
-    return [join([part for part, _ in point.parts]) for point in points], intervals
+    rows = [join([part for part, _ in point.parts]) for point in points]
+    for number, name in enumerate(names):
+        if not (proved[number] or whole.stopped):  # now that there is time
+            end, is_best = _end(arguments, (name,), 1)
+            rows.append(end)
+            value = evaluate(instance, end).objectives[name]
+            proved[number] = is_best and value == min(point.values[number] for point in points)
+    return rows, add_intervals([part.intervals(proved) for part in groups])
+
+
+def _end(arguments: Arguments, order: tuple[str, ...], share: float) -> tuple[dict[str, int], bool]:
+    """Return the schedule at an end, and whether no other is better in the first objective.
+
+    Those that are as good in it, and better in the other one, are between the ends.
+    """
+    budget = arguments.budget.fraction(share)
+    end = solve_offsets(replace(arguments, budget=budget, goal=Goal(order)))
+    if end.stop is StopReason.INTERRUPTED:
+        arguments.budget.interrupt()
+    value = evaluate(arguments.instance, end.offsets).objectives[order[0]]
+    return end.offsets, end.levels[0].proved and end.levels[0].value == value
