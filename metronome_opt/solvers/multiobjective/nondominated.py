@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -265,11 +264,13 @@ class Nondominated:
             return np.asarray(weights[0] * capped[0] + weights[1] * capped[1])
 
         costs = []
+        low_of_links = 0
         for cost in first.costs:
             if not cost.scope:
                 continue
             other = others[cost.link]
             low = weights[0] * cost.low + weights[1] * other.low
+            low_of_links += low
             here = replace(cost, low=low, excess=None, singles=())
             if cost.excess is not None and other.excess is not None:
                 table = weights[0] * cost.excess.astype(np.int64)
@@ -284,13 +285,7 @@ class Nondominated:
                 )
                 here = replace(here, singles=singles)
             costs.append(here)
-        rest = sum(
-            weight * cost.low
-            for weight, each in zip(weights, networks, strict=True)
-            for cost in each.costs
-            if not cost.scope
-        )
-        costs.append(Cost(None, rest, (), np.zeros((), dtype=np.int64)))
+        costs.append(Cost(None, floor - low_of_links, (), np.zeros((), dtype=np.int64)))
         return replace(
             first, costs=tuple(costs), limit=limit, dtype=np.int64, link_costs=link_costs
         )
@@ -366,11 +361,11 @@ def _weights(corners: Sequence[Pair], networks: Sequence[CostNetwork]) -> Pair:
 
 def _agreed(networks: Sequence[CostNetwork]) -> list[CostNetwork] | None:
     """Return the networks with offsets and cells that all of them allow; None if none is left."""
-    common = _with_common_domains(networks)
-    if _hopeless(common):
-        return None
-    common = _with_common_cells(common)
-    return None if _hopeless(common) else common
+    for cut_down in (_with_common_domains, _with_common_cells):
+        networks = cut_down(networks)
+        if _hopeless(networks):
+            return None
+    return list(networks)
 
 
 def _job_to_branch_on(networks: Sequence[CostNetwork]) -> int:
@@ -410,19 +405,20 @@ def _with_common_domains(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
 
 def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
     """Put what one network has above its headroom above that of the others, link by link."""
-    places = defaultdict(list)
-    for number, network in enumerate(networks):
-        for position, cost in enumerate(network.costs):
-            if cost.link is not None and cost.excess is not None and cost.scope:
-                places[cost.link].append((number, position, cost.excess))
-    costs = [list(network.costs) for network in networks]
-    for tables in places.values():
-        within = [table <= networks[number].headroom for number, _, table in tables]
-        alive = reduce(np.logical_and, within)
-        for number, position, table in tables:
-            dead = table.dtype.type(networks[number].headroom + 1)
-            kept = costs[number][position].with_table(np.where(alive, table, dead))
-            costs[number][position] = kept
+    alive: dict[int, NDArray[np.bool_]] = {}
+    for network in networks:
+        for cost in network.costs:
+            if cost.link is not None and cost.excess is not None:
+                within = cost.excess <= network.headroom
+                alive[cost.link] = within & alive.get(cost.link, within)
+
+    def cut_down(cost: Cost, headroom: int) -> Cost:
+        if cost.link is None or cost.excess is None:
+            return cost
+        dead = cost.excess.dtype.type(headroom + 1)
+        return cost.with_table(np.where(alive[cost.link], cost.excess, dead))
+
     return [
-        replace(network, costs=tuple(mine)) for network, mine in zip(networks, costs, strict=True)
+        replace(each, costs=tuple(cut_down(cost, each.headroom) for cost in each.costs))
+        for each in networks
     ]
