@@ -66,7 +66,8 @@ def pareto(
         title = f"{problem.name}: front of {', '.join(names)}"
 
         def describe(event: FrontEvent) -> str:
-            return f"{event.done} of {event.parts} parts, {event.points} points"
+            proved = f", {len(event.proved)} more proved" if event.proved else ""
+            return f"{event.done} of {event.parts} parts, {event.points} points{proved}"
 
         with live_line(title, describe) as callback, named:
             front = find_front(
@@ -167,6 +168,10 @@ def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
         "instance": front.instance.name,
         "objectives": list(front.objectives),
         "complete": front.complete,
+        "open_intervals": [
+            {"low": _text(interval.low), "high": _text(interval.high)}
+            for interval in front.open_intervals
+        ],
         "stop": str(front.stop),
         "runtime_s": round(front.runtime_s, 6),
         "points": [
@@ -178,7 +183,11 @@ def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
 
 
 def _texts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
-    return {name: None if value is None else str(value) for name, value in values.items()}
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def front_table(front: Front, files: Sequence[str]) -> Table:

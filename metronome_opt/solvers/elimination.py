@@ -176,7 +176,7 @@ class _Attempt:
             left = [int(domain[0]) for domain in network.domains]
             self._search.offer(decide(gone, left), _SOURCE)
             return
-        job = _job_to_branch_on(network)
+        job = job_to_branch_on(network)
         floors = network.floor + network.rises(job)
         entries = np.argsort(floors, kind="stable")
         entries = entries[floors[entries] <= network.limit]
@@ -190,7 +190,7 @@ def _effort(network: CostNetwork) -> int:
     return (_A_COST * len(network.costs) + cells // _CELLS) // 2
 
 
-def _job_to_branch_on(network: CostNetwork) -> int:
+def job_to_branch_on(network: CostNetwork) -> int:
     """Return a job on many links that have no table, and with few offsets."""
     missing = [cost for cost in network.costs if cost.excess is None]
 

@@ -76,6 +76,7 @@ def test_json_states_the_points(capsys: Captured) -> None:
     assert metronome(f"{FRONT} --json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["complete"] is True
+    assert document["open_intervals"] == []
     assert [each["objectives"]["latency"] for each in document["points"]] == LATENCY
     assert document["points"][0]["schedule"] == "results/point-001.json"
 

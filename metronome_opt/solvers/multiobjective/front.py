@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from metronome_opt.problem.instance import Instance
+from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Schedule
 
@@ -67,6 +68,59 @@ def minkowski(fronts: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     return reduce(both, fronts[1:], list(fronts[0])) if fronts else []
 
 
+@dataclass(frozen=True)
+class Interval:
+    """Values of an objective from `low` on and below `high`; None is no limit."""
+
+    low: Fraction | None
+    high: Fraction | None
+
+    def describe(self, name: str) -> str:
+        """Return the interval as text, in the unit of an objective."""
+        form = find_objective(name).format_exactly
+        if self.low is None and self.high is None:
+            return f"at any {name}"
+        if self.low is None:
+            return f"at {name} below {form(self.high)}"
+        if self.high is None:
+            return f"at {name} from {form(self.low)} on"
+        return f"at {name} from {form(self.low)} to {form(self.high)}"
+
+
+def add_intervals(groups: Sequence[tuple[Interval, Sequence[Interval]]]) -> tuple[Interval, ...]:
+    """Return where values of sums over groups may be missing, overlapping intervals as one.
+
+    Parameters
+    ----------
+    groups
+        Of each where all its values are, and where some may be missing.
+    """
+
+    def total(intervals: Sequence[Interval]) -> Interval:
+        lows, highs = [each.low for each in intervals], [each.high for each in intervals]
+        return Interval(
+            None if None in lows else sum(filter(None, lows), Fraction(0)),
+            None if None in highs else sum(filter(None, highs), Fraction(0)),
+        )
+
+    ranges = [whole for whole, _ in groups]
+    found = [
+        total([*ranges[:number], interval, *ranges[number + 1 :]])
+        for number, (_, missing) in enumerate(groups)
+        for interval in missing
+    ]
+    found.sort(key=lambda interval: (interval.low is not None, interval.low or Fraction(0)))
+    merged: list[Interval] = []
+    for interval in found:
+        last = merged[-1] if merged else None
+        if last is None or (last.high and interval.low and last.high < interval.low):
+            merged.append(interval)
+        else:
+            highs = [each for each in (last.high, interval.high) if each is not None]
+            merged[-1] = Interval(last.low, max(highs) if len(highs) == 2 else None)
+    return tuple(merged)
+
+
 @dataclass(frozen=True, repr=False)
 class Front:
     """Non-dominated schedules of an instance for two objectives.
@@ -81,6 +135,9 @@ class Front:
         Whether it is proved that no point is missing.
     stop
         Why the search ended.
+    open_intervals
+        Where in the first objective points may be missing, or have lower values of the second one;
+        none if it is complete. A front of simulated means has none either.
     """
 
     instance: Instance
@@ -90,6 +147,7 @@ class Front:
     stop: StopReason
     runtime_s: float
     notes: tuple[str, ...] = ()
+    open_intervals: tuple[Interval, ...] = ()
 
     def values(self, schedule: Schedule) -> tuple[Fraction | None, ...]:
         """Return the objectives of one point."""
@@ -113,7 +171,8 @@ class Front:
 
     @property
     def _summary(self) -> str:
-        known = "complete" if self.complete else "not proved complete"
+        where = [interval.describe(self.objectives[0]) for interval in self.open_intervals]
+        known = ", ".join(["complete" if self.complete else "not proved complete", *where])
         return f"{len(self.points)} points of {', '.join(self.objectives)}: {known}"
 
 
@@ -128,10 +187,13 @@ class FrontEvent:
     done, parts
         How many of the parts of the instance have their fronts.
     points
-        Schedules on the fronts of those parts.
+        Schedules on the fronts of those parts, and of the one that is searched.
+    proved
+        Values of the points of that part that were proved since the last event.
     """
 
     elapsed_s: float
     done: int
     parts: int
     points: int
+    proved: tuple[Values, ...] = ()

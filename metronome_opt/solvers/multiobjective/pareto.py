@@ -2,9 +2,8 @@
 
 The ends of a front, the optima of the two orders of its objectives, are found first. Where they are
 one and the same there is nothing else. Otherwise the instance is decomposed into groups that can be
-decided separately. Of a group, too, the front lies between its share of both ends: single jobs are
-moved as long as that gives new points, and `Nondominated` finds what is missing, or proves that
-nothing is. The front of the whole is the non-dominated part of the Minkowski sum.
+decided separately (`GroupFront`), each between its share of both ends. The front of the whole is
+the non-dominated part of the Minkowski sum.
 """
 
 from __future__ import annotations
@@ -12,26 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-
-import numpy as np
+from functools import partial
 
 from metronome_opt.errors import InputError
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import CUSHION, STRETCH, check_names, traffic
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers.arguments import Arguments, Goal, make_schedule
-from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
-from metronome_opt.solvers.multiobjective.costs import Costs, Offsets, SumRun
 from metronome_opt.solvers.multiobjective.front import (
     Candidate,
     Front,
     FrontEvent,
+    Interval,
     Row,
+    add_intervals,
     minkowski,
     nondominated,
 )
+from metronome_opt.solvers.multiobjective.group_front import GroupFront
 from metronome_opt.solvers.multiobjective.group_search import group
-from metronome_opt.solvers.multiobjective.nondominated import Archive, Nondominated
 from metronome_opt.solvers.multiobjective.offsets import solve_offsets
 from metronome_opt.solvers.multiobjective.stretching import front_stretched
 from metronome_opt.solvers.presolve.extend import extend_bursts
@@ -65,12 +63,15 @@ def find_front(arguments: Arguments, names: tuple[str, ...], callback: Callback 
     instance, budget = arguments.instance, arguments.budget
     cushion_slots = arguments.cushion_slots
     rows: Sequence[Row]
+    intervals: tuple[Interval, ...]
     if STRETCH in names:
         rows, complete = front_stretched(arguments, names, callback)
+        intervals = () if complete else (Interval(None, None),)
     else:
         extended = replace(arguments, instance=extend_bursts(instance, cushion_slots))
-        offsets, complete = _front(extended, names, callback)
+        offsets, intervals = _front(extended, names, callback)
         rows = [(by_job, {}) for by_job in offsets]
+        complete = not intervals
     # The values are those that `verify` computes.
     evaluated = [evaluate(instance, *row, cushion_slots=cushion_slots).objectives for row in rows]
     kept = nondominated(
@@ -100,8 +101,16 @@ def find_front(arguments: Arguments, names: tuple[str, ...], callback: Callback 
         complete,
         StopReason.PROVED if complete else budget.stop,
         budget.elapsed,
-        () if complete else ("the front may have more points: not all was proved in time",),
+        _notes(names[0], intervals),
+        intervals,
     )
+
+
+def _notes(name: str, intervals: Sequence[Interval]) -> tuple[str, ...]:
+    if not intervals:
+        return ()
+    where = " and ".join(interval.describe(name) for interval in intervals)
+    return (f"the front may have more points: not all was proved in time, {where}",)
 
 
 def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...]:
@@ -139,24 +148,20 @@ def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...
 
 def _front(
     arguments: Arguments, names: tuple[str, ...], callback: Callback | None
-) -> tuple[list[dict[str, int]], bool]:
-    """Return the schedules of a front, by job name, and whether it is proved complete."""
+) -> tuple[list[dict[str, int]], tuple[Interval, ...]]:
+    """Return the schedules of a front, by job name, and where more may be missing."""
     instance, whole = arguments.instance, arguments.budget
-    ends = []
-    proved = True
+    ends: list[dict[str, int]] = []
+    proved: list[bool] = []
     for order in (names, names[::-1]):
-        end = solve_offsets(replace(arguments, budget=whole.fraction(_END), goal=Goal(order)))
-        if end.stop is StopReason.INTERRUPTED:
-            whole.interrupt()
-        ends.append(end.offsets)
-        proved = proved and all(level.proved for level in end.levels)
-        if order == names and proved:
-            second = evaluate(instance, end.offsets).objectives[names[1]]
-            if not second:  # nothing is better in either
-                break
+        end, is_best = _end(arguments, order, _END)
+        values = evaluate(instance, end).objectives
+        ends.append(end)
+        proved.append(is_best)
+        if order == names and is_best and not values[names[1]]:  # nothing is better in either
+            return ends, ()
         if order == names and whole.stopped:
-            proved = False
-            break
+            return ends, (Interval(values[names[0]] if is_best else None, None),)
     search = SolverRun(
         instance,
         time_limit=whole.remaining,
@@ -166,65 +171,42 @@ def _front(
     )
     every, join = group(search, traffic(instance), names)
     if not every:
-        return ends[:1], True
-    fronts: dict[int, list[Candidate]] = {}
-    # What is left of the time goes to the large ones.
-    for number in sorted(range(len(every)), key=lambda n: len(every[n].group.jobs)):
-        costs = every[number]
-        parts = [tuple(end[job.name] for job in costs.group.jobs) for end in ends]
-        points, complete = _between(costs, names, parts)
-        proved = proved and complete
-        fronts[number] = nondominated(
-            Candidate(
-                tuple(costs.units(name, offsets) * costs.steps[name] for name in names),
-                ((costs.offsets_by_job(offsets), {}),),
-            )
-            for offsets in points
-        )
-        event = FrontEvent(whole.elapsed, len(fronts), len(every), sum(map(len, fronts.values())))
+        return ends[:1], ()
+    groups = [
+        GroupFront(costs, names, [tuple(end[job.name] for job in costs.group.jobs) for end in ends])
+        for costs in every
+    ]
+
+    def notify(current: GroupFront, closed: Sequence[Candidate]) -> None:
+        done = sum(each.done for each in groups)
+        points = sum(len(each.points) for each in groups if each.done or each is current)
+        values = tuple(point.values for point in closed)
+        event = FrontEvent(whole.elapsed, done, len(groups), points, values)
         if callback is not None and callback(event):
             whole.end(StopReason.RULE)
-    whole_front = minkowski([fronts[number] for number in range(len(every))])
-    return [join([part for part, _ in point.parts]) for point in whole_front], proved
+
+    # What is left of the time goes to the large ones.
+    for part in sorted(groups, key=lambda part: len(part.costs.group.jobs)):
+        part.search(partial(notify, part))
+    points = minkowski([part.points for part in groups])
+    rows = [join([part for part, _ in point.parts]) for point in points]
+    for number, name in enumerate(names):
+        if not (proved[number] or whole.stopped):  # now that there is time
+            end, is_best = _end(arguments, (name,), 1)
+            rows.append(end)
+            value = evaluate(instance, end).objectives[name]
+            proved[number] = is_best and value == min(point.values[number] for point in points)
+    return rows, add_intervals([part.intervals(proved) for part in groups])
 
 
-def _between(
-    costs: Costs, names: Sequence[str], ends: Sequence[Offsets]
-) -> tuple[Sequence[Offsets], bool]:
-    """Return the front of a group from its ends on, and whether nothing is missing."""
+def _end(arguments: Arguments, order: tuple[str, ...], share: float) -> tuple[dict[str, int], bool]:
+    """Return the schedule at an end, and whether no other is better in the first objective.
 
-    def values(offsets: Offsets) -> tuple[int, int]:
-        return costs.units(names[0], offsets), costs.units(names[1], offsets)
-
-    if len(set(map(values, ends))) == 1:
-        return ends[:1], True
-    # Nothing between the ends is worse than at the other end.
-    limits = [max(column) for column in zip(*map(values, ends), strict=True)]
-    try:
-        pairs = zip(names, limits, strict=True)
-        networks = [SumRun(costs, {name: 1}, limit).network() for name, limit in pairs]
-        archive = Archive((networks[0].limit, networks[1].limit))
-        for offsets in ends:
-            archive.add(values(offsets), offsets)
-        _improve(costs, names, archive)
-        proved = Nondominated(costs.search, archive).run(networks)
-    except (TooLargeError, MemoryError):
-        return ends, False
-    return [offsets for _, offsets in archive.points], proved
-
-
-def _improve(costs: Costs, names: Sequence[str], archive: Archive) -> None:
-    """Move single jobs of known schedules, as long as that gives new points."""
-    seen: set[Offsets] = set()
-    free = [n for n, job in enumerate(costs.group.jobs) if job.fixed_offset is None]
-    while todo := [known for _, known in archive.points if known not in seen]:
-        for offsets in todo:
-            seen.add(offsets)
-            for job in free:
-                if costs.search.stopped:
-                    return
-                around = costs.around(offsets, job)
-                rows: Ints = np.stack([around[name] for name in names], axis=1)
-                for offset in np.flatnonzero(archive.promising(rows)):
-                    moved = (*offsets[:job], int(offset), *offsets[job + 1 :])
-                    archive.add((int(rows[offset, 0]), int(rows[offset, 1])), moved)
+    Those that are as good in it, and better in the other one, are between the ends.
+    """
+    budget = arguments.budget.fraction(share)
+    end = solve_offsets(replace(arguments, budget=budget, goal=Goal(order)))
+    if end.stop is StopReason.INTERRUPTED:
+        arguments.budget.interrupt()
+    value = evaluate(arguments.instance, end.offsets).objectives[order[0]]
+    return end.offsets, end.levels[0].proved and end.levels[0].value == value

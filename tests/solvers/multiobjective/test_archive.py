@@ -55,9 +55,13 @@ def test_archive_keeps_nondominated_points(drawn: tuple[Archive, list[Point]]) -
 
 @given(archives(), st.data())
 @examples(100)
-def test_archive_limits_are_tight(drawn: tuple[Archive, list[Point]], data: st.DataObject) -> None:
+def test_corners_cover_what_is_accepted(
+    drawn: tuple[Archive, list[Point]], data: st.DataObject
+) -> None:
     archive, found = drawn
-    low = data.draw(st.tuples(st.integers(0, MAX), st.integers(0, MAX)))
-    above = [point for point in accepted(found, archive.max) if covers(low, point)]
-    largest = tuple(max(column) for column in zip(*above, strict=True)) if above else None
-    assert archive.limits(low) == largest
+    low, high = (
+        data.draw(st.tuples(st.integers(0, MAX + 1), st.integers(0, MAX + 1))) for _ in range(2)
+    )
+    inside = [p for p in accepted(found, archive.max) if covers(low, p) and covers(p, high)]
+    corners = [p for p in inside if not any(q != p and covers(p, q) for q in inside)]
+    assert archive.corners(low, high) == sorted(corners)

@@ -92,7 +92,7 @@ def test_front_keeps_points_wherever_search_stops(monkeypatch: pytest.MonkeyPatc
         left -= 1
         return left < 0
 
-    monkeypatch.setattr(Nondominated, "_stopped", property(stopped))
+    monkeypatch.setattr(Nondominated, "stopped", property(stopped))
     for looks in itertools.count():
         left = looks
         front = pareto(crowd, threads=1)

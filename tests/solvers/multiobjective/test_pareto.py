@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 
 import pytest
@@ -16,8 +18,10 @@ from metronome_opt import pareto, solve
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
-from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
+from metronome_opt.solvers.multiobjective import group_front, nondominated
+from metronome_opt.solvers.multiobjective.front import Front, FrontEvent, Interval
 from metronome_opt.solvers.multiobjective.nondominated import Nondominated
+from metronome_opt.solvers.run import SolverRun
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, tangle
 from tests.solvers.multiobjective.enumeration import contested, cost, every, front, two_blocks
@@ -89,7 +93,7 @@ def test_one_point_needs_no_search_between_ends(monkeypatch: pytest.MonkeyPatch)
     best = solve(instance, threads=1, time_limit=None)
     assert best.status is Status.OPTIMAL
     assert best.value
-    monkeypatch.setattr(Nondominated, "run", lambda *_: pytest.fail("searched between ends"))
+    monkeypatch.setattr(Nondominated, "settle", lambda *_: pytest.fail("searched between ends"))
     found = pareto(instance, threads=1, time_limit=None)
     assert found.complete
     assert [point.objectives["contention"] for point in found.points] == [best.value]
@@ -128,3 +132,74 @@ def test_front_callback_is_notified_of_every_part() -> None:
     ended = pareto(instance, threads=1, callback=lambda _: True)
     assert not ended.complete
     assert is_sound(ended)
+
+
+# ------------------------------------------------------------------ what is open
+
+
+def is_open(interval: Interval, value: Fraction | int) -> bool:
+    low, high = interval.low, interval.high
+    return (low is None or low <= value) and (high is None or value < high)
+
+
+@contextmanager
+def stepwise() -> Iterator[pytest.MonkeyPatch]:
+    """Let no front be so small that it is searched in one piece, or a part of it looked through."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nondominated, "MAX_ENUMERATED", 1)
+        patched.setattr(group_front, "MAX_ENUMERATED", 1)
+        yield patched
+
+
+@given(contested(most_schedules=400), TWO, st.integers(1, 2))
+@examples(60)
+def test_front_in_boxes_is_complete(instance: Instance, names: list[str], threads: int) -> None:
+    events: list[FrontEvent] = []
+    with stepwise():
+        found = pareto(instance, names, threads=threads, callback=events.append)
+    assert points(found) == front(every(instance), names)
+    assert is_sound(found)
+    assert found.complete
+    assert found.open_intervals == ()
+    if events and events[-1].parts == 1:
+        proved = {values for event in events for values in event.proved}
+        assert sorted(proved) == points(found)
+
+
+@given(contested(most_schedules=400), TWO, st.integers(0, 60), st.booleans())
+@examples(100)
+def test_what_stopped_front_lacks_is_in_open_intervals(
+    instance: Instance,
+    names: list[str],
+    looks: int,
+    ends: bool,
+) -> None:
+    left = looks
+
+    def stopped(_: SolverRun | Nondominated) -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    with stepwise() as patched:
+        if ends:  # the ends, too, are stopped
+            patched.setattr(SolverRun, "stopped", property(stopped))
+        patched.setattr(Nondominated, "stopped", property(stopped))
+        found = pareto(instance, names, threads=1)
+    assert found.points
+    assert is_sound(found)
+    assert found.complete == (not found.open_intervals)
+    lacking = set(front(every(instance), names)) - set(points(found))
+    for point in lacking:
+        assert any(is_open(interval, point[0]) for interval in found.open_intervals), point
+
+
+def test_stopped_front_says_where_it_is_open() -> None:
+    found = pareto(two_blocks(), threads=1, callback=lambda _: True)
+    (interval,) = found.open_intervals
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low < interval.high
+    text = interval.describe("contention")
+    assert text in repr(found)
+    assert text in found.notes[-1]
