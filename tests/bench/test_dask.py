@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from metronome_opt import pools
 from metronome_opt.__main__ import main
-from metronome_opt.bench import campaign as campaigns
 from metronome_opt.bench.campaign import dask_pool
 from metronome_opt.bench.process import Limits
 from metronome_opt.bench.solver_runs import read_records
@@ -94,15 +94,15 @@ def test_the_command_runs_on_a_cluster(cluster: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["tcp://127.0.0.1:9", "no address"])
 def test_no_scheduler_is_one_line(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaigns, "_CONNECT_S", 1)
-    with pytest.raises(InputError, match="--dask: no scheduler answers"), dask_pool(wrong):
+    monkeypatch.setattr(pools, "_CONNECT_S", 1)
+    with pytest.raises(InputError, match="no Dask scheduler answers"), dask_pool(wrong):
         pass
 
 
 def test_missing_distributed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(MissingBackendError, match=r"metronome-opt\[bench\]"),
+        pytest.raises(MissingBackendError, match=r"metronome-opt\[dask\]"),
         dask_pool("tcp://127.0.0.1:9"),
     ):
         pass

@@ -12,7 +12,7 @@ Reference: Bertelè and Brioschi, "Nonserial Dynamic Programming", Academic Pres
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,19 +37,24 @@ class Eliminated:
 
 
 def eliminate(
-    search: SolverRun, network: CostNetwork, max_cells: int, max_left: int
+    search: SolverRun,
+    network: CostNetwork,
+    max_cells: int,
+    max_left: int,
+    kept: Collection[int] = (),
 ) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
     In the network that is returned, a job that was eliminated has one offset and no cost; `decide`
     decides it. The table of a link has `max_cells`, that which is left of a job `max_left` cells.
+    Jobs of `kept` are not eliminated.
     """
     gone: list[Eliminated] = []
     search.raise_bound(network.bound, "links")
     for size in (*_STEPS, max_cells):
         network = shrink(search, network, min(size, max_cells))
         while not search.stopped and network.headroom >= 0:
-            job = _next(network, min(size, max_left))
+            job = _next(network, min(size, max_left), kept)
             if job is None:
                 break
             smaller = _without(search, network, job)
@@ -62,9 +67,10 @@ def eliminate(
     return network, gone
 
 
-def _next(network: CostNetwork, max_left: int) -> int | None:
+def _next(network: CostNetwork, max_left: int, kept: Collection[int]) -> int | None:
     """Return the job that leaves the smallest table, if that is small enough."""
-    left = {job: _cells_left(network, job) for job, size in enumerate(network.sizes) if size > 1}
+    free = (job for job, size in enumerate(network.sizes) if size > 1 and job not in kept)
+    left = {job: _cells_left(network, job) for job in free}
     job = min(left, key=left.__getitem__, default=None)
     return None if job is None or left[job] > max_left else job
 
