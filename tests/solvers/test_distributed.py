@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metronome_opt import solve
+from metronome_opt.__main__ import main
 from metronome_opt.errors import SolverError
 from metronome_opt.pools import Pool, ProcessExecutor, open_pool
-from metronome_opt.problem.instance import Instance, read_instance
+from metronome_opt.problem.instance import Instance, read_instance, write_instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import distributed, elimination
@@ -38,7 +41,7 @@ from tests.strategies import assigned, crowded
 from tests.tiers import examples
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
-SMALL = hard_instance(8, 4)
+SMALL = hard_instance(6, 3)
 Compute = Callable[..., Any]
 
 
@@ -66,11 +69,12 @@ class Serial(Executor):
 
 
 def in_small_steps(patch: pytest.MonkeyPatch, max_cells: int) -> None:
-    """Have tasks end after a node, and tables that hardly help."""
+    """Have tasks end after a node, and tables and bounds that hardly help."""
     patch.setattr(distributed, "_TASK_S", 0.0)
     patch.setattr(distributed, "_FIRST_TASK_S", 0.0)
     patch.setattr(distributed, "_MAX_LOST", 10**6)
     patch.setattr(tables, "SMALL", 10)
+    patch.setattr(tables, "link_bound", lambda *_: Fraction(0))
     patch.setattr(elimination, "MAX_CELLS", max_cells)
 
 
@@ -228,6 +232,12 @@ def test_executor_that_has_ended_is_one_line() -> None:
     assert fault.endswith("give one that runs, and whose workers have this package")
 
 
+@pytest.mark.parametrize("options", ["--processes 0", "--processes 2 --dask tcp://127.0.0.1:9"])
+def test_wrong_options_are_one_line(options: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "paper-24", *options.split()]) == 2
+    assert "--processes" in capsys.readouterr().err
+
+
 # ------------------------------------------------------------------ processes
 
 
@@ -292,9 +302,19 @@ def test_proof_ends_though_workers_are_killed(solver: str) -> None:
 
 
 @pytest.mark.slow
+def test_command_proves_in_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_instance(SMALL, tmp_path / "small.json")
+    options = ["--processes", "2", "--solver", "elimination", "--json"]
+    assert main(["solve", str(tmp_path / "small.json"), *options]) == 0
+    schedule = json.loads(capsys.readouterr().out)
+    assert Fraction(schedule["lower_bound"]) == solve(SMALL, threads=1, time_limit=None).value
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_processes() -> None:
     program = f"""
 from metronome_opt import solve
+from metronome_opt.__main__ import main
 from metronome_opt.problem.instance import read_instance
 instance = read_instance({str(SUITES / "dense" / "dense-12-tune-0.json")!r})
 result = solve(instance, executor=2, time_limit=200)
