@@ -64,18 +64,19 @@ class Pool:
     def warm_up(self, function: Callable[..., object], *arguments: Any) -> None:
         """Compute a first task on every worker, so that it has loaded what the next need.
 
-        An `InputError` if the executor is gone, or its workers cannot compute anything.
+        An `InputError` if the executor is gone, or none of its workers can compute anything.
         """
         try:
             tasks = [self.submit(function, *arguments) for _ in range(self.width)]
-            for task in tasks:
-                task.result()
-        except Exception as error:
-            first, *_ = f"{error}".splitlines() or [""]
+            errors = [task.exception() for task in tasks]
+        except PoolGoneError as error:
+            errors = [error]
+        if None not in errors:
+            first, *_ = f"{errors[0]}".splitlines() or [""]
             raise InputError(
-                f"executor: it cannot compute a task ({type(error).__name__}: {first}); "
+                f"executor: it cannot compute a task ({type(errors[0]).__name__}: {first}); "
                 "give one that runs, and whose workers have this package"
-            ) from None
+            )
 
 
 @contextmanager
