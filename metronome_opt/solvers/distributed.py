@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.run import SolverRun
 
 _TASK_S = 1.0
-_FIRST_TASK_S = 0.2  # the other workers wait for what it leaves open
+_SHORT_TASK_S = 0.2  # while others wait for what it leaves open
 _PER_SPARE_TASK = 4  # workers: for so many one more task waits there
 _POLL_S = 0.05
 _MAX_LOST = 5  # losses of one task, after which the executor counts as gone
@@ -101,8 +100,8 @@ class TaskResult:
     subtrees: Subtrees
     incumbent: tuple[int, ...]
     effort: int
-    does_not_fit: bool = False
     failure: str = ""
+    does_not_fit: bool = False
 
 
 # ------------------------------------------------------------------ where the tree is
@@ -111,12 +110,12 @@ class TaskResult:
 def run(search: SolverRun) -> None:
     """Solve block by block, each by the workers of the run's pool; without one by elimination."""
     pool = search.pool
-    solve_in_blocks(search, elimination.prove if pool is None else partial(_prove, pool=pool))
 
+    def prove_block(block: SolverRun) -> None:
+        if pool is None or not prove([block], pool):
+            elimination.prove(block)
 
-def _prove(search: SolverRun, pool: Pool) -> None:
-    if not prove([search], pool):
-        elimination.prove(search)
+    solve_in_blocks(search, prove_block)
 
 
 def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
@@ -218,7 +217,7 @@ class _Tree:
         if not self.waiting:
             chosen, *self.waiting = chosen.split()
         assert self.search.best is not None  # noqa: S101 (the caller's business)
-        seconds = _FIRST_TASK_S if chosen.subtrees == _WHOLE else _TASK_S
+        seconds = _TASK_S if self.waiting else _SHORT_TASK_S
         task = Task(
             self._block,
             self._terms,
@@ -246,16 +245,16 @@ class _Tree:
             self._drop_and_bound()
 
     def _take(self, found: TaskResult) -> None:
-        if found.failure and not found.does_not_fit:
-            raise SolverError(f"elimination failed in a worker ({found.failure})")
-        if found.failure:
+        if found.does_not_fit:
             self.search.notes.append(f"no elimination: {found.failure}")
             self._fits = False
-            return
-        self.search.offer(found.incumbent, elimination.SOURCE)
-        self.effort += found.effort
-        if found.subtrees:
-            self.waiting.append(_Share(found.subtrees))
+        elif found.failure:
+            raise SolverError(f"elimination failed in a worker ({found.failure})")
+        else:
+            self.search.offer(found.incumbent, elimination.SOURCE)
+            self.effort += found.effort
+            if found.subtrees:
+                self.waiting.append(_Share(found.subtrees))
 
     def _drop_and_bound(self) -> None:
         """Drop what cannot be better, and report what is true of the rest."""
@@ -292,10 +291,10 @@ def search_subtrees(task: Task) -> TaskResult:
         search.offer(task.incumbent)
         return _search(search, task)
     except (TooLargeError, MemoryError) as error:
-        failure, does_not_fit = describe_error(error), True
+        failure = describe_error(error), True
     except Exception as error:
-        failure, does_not_fit = f"{type(error).__name__}: {error}", False
-    return TaskResult(task.subtrees, task.incumbent, 0, does_not_fit, failure)
+        failure = f"{type(error).__name__}: {error}", False
+    return TaskResult(task.subtrees, task.incumbent, 0, *failure)
 
 
 def _search(search: SolverRun, task: Task) -> TaskResult:

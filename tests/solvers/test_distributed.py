@@ -70,7 +70,7 @@ class Serial(Executor):
 def in_small_steps(patch: pytest.MonkeyPatch, max_cells: int) -> None:
     """Have tasks end after a node, and tables and bounds that hardly help."""
     patch.setattr(distributed, "_TASK_S", 0.0)
-    patch.setattr(distributed, "_FIRST_TASK_S", 0.0)
+    patch.setattr(distributed, "_SHORT_TASK_S", 0.0)
     patch.setattr(distributed, "_MAX_LOST", 10**6)
     patch.setattr(tables, "SMALL", 10)
     patch.setattr(tables, "link_bound", lambda *_: Fraction(0))
