@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
 
 _CONNECT_S = 10
+_START_S = 600  # until workers have compiled all kernels, for minutes on a busy machine
 _MAX_PROCESSES = 256
 _ROOT = str(Path(__file__).parents[1])
 
@@ -68,7 +69,8 @@ class Pool:
         """
         try:
             tasks = [self.submit(function, *arguments) for _ in range(self.width)]
-            errors = [task.exception() for task in tasks]
+            done = wait(tasks, _START_S).done
+            errors = [task.exception() for task in done] or [TimeoutError(f"{_START_S} s")]
         except PoolGoneError as error:
             errors = [error]
         if None not in errors:

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metronome_opt import solve
+from metronome_opt import pools, solve
 from metronome_opt.__main__ import main
 from metronome_opt.errors import SolverError
 from metronome_opt.pools import Pool, ProcessExecutor
@@ -233,6 +233,16 @@ def test_executor_that_has_ended_is_one_line() -> None:
 def test_wrong_options_are_one_line(options: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "paper-24", *options.split()]) == 2
     assert "--processes" in capsys.readouterr().err
+
+
+def test_executor_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Executor):
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            return Future()
+
+    monkeypatch.setattr(pools, "_START_S", 0.1)
+    fault = fault_of(lambda: solve(two_jobs(), executor=Silent()))
+    assert fault.startswith("executor: it cannot compute a task (TimeoutError: 0.1 s)")
 
 
 # ------------------------------------------------------------------ processes
