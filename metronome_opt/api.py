@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ from metronome_opt.allocation.arguments import (
     weights_of,
 )
 from metronome_opt.errors import InputError, check_type, quote
+from metronome_opt.pools import open_pool
 from metronome_opt.problem.objectives import (
     COMPLETION,
     CONTENTION,
@@ -42,6 +45,7 @@ from metronome_opt.solvers.arguments import (
     Arguments,
     Exact,
     check_able,
+    check_executor,
     check_numbers,
     check_reserve,
     check_share,
@@ -95,6 +99,7 @@ def solve(
     threads: int | None = None,
     warm_start: Schedule | None = None,
     cushion_slots: int = 0,
+    executor: Executor | int | str | None = None,
 ) -> Result:
     """Choose time slots at given places: an exact problem with value, bound and gap.
 
@@ -122,12 +127,17 @@ def solve(
     seed
         Random seed.
     threads
-        Threads of the back end; None for one per core. A run is repeatable with one thread, if the
-        time limit does not end any part of it.
+        Threads of the back end; None for one per core, or for one beside an executor. A run is
+        repeatable with one thread and no executor, if the time limit does not end any part of it.
     warm_start
         A schedule of the same jobs; for contention alone nothing worse is returned.
     cushion_slots
         Slots that are added to every burst. All values of the result are those of longer bursts.
+    executor
+        Where ``auto`` and ``elimination`` search subtrees of proofs of contention: a number of
+        processes of this machine; the address of a Dask scheduler, ``tcp://HOST:PORT``; or an
+        executor of `concurrent.futures`, or a ``distributed.Client``, which stay open. What a
+        worker computed that died is computed again.
 
     Returns
     -------
@@ -139,7 +149,7 @@ def solve(
     InputError
         If an argument is invalid, or the solver cannot minimise the objective.
     MissingBackendError
-        If the solver's back end is not installed; the text says what to install.
+        If the solver's back end, or Dask, is not installed; the text says what to install.
     SolverError
         If the solver fails before it has a schedule; a `CustomSolverError` for a function or a
         plug-in, whose `result` is what it had found.
@@ -164,13 +174,17 @@ def solve(
     check_reserve(instance, cushion_slots)
     instance.check_hyperperiods(may_stretch=True)
     check_able(chosen, goal, stretching=instance.needs_stretch)
-    if time_limit != 0:
-        load_kernels(chosen)
-    budget = Budget(time_limit, watch=watch)
-    with interrupt_stops(budget):
-        threads = threads or os.cpu_count() or 1
-        terms = (budget.note, warm_start, goal, cushion_slots)
-        result = solve_goal(Arguments(instance, chosen, budget, seed, threads, *terms))
+    check_executor(chosen, goal, executor, cushion_slots)
+    with nullcontext() if executor is None else open_pool(executor) as pool:
+        if time_limit != 0:
+            load_kernels(chosen)
+            if pool is not None:
+                pool.warm_up(load_kernels, chosen)
+        budget = Budget(time_limit, watch=watch)
+        with interrupt_stops(budget):
+            threads = threads or (1 if pool is not None else os.cpu_count() or 1)
+            terms = (budget.note, warm_start, goal, cushion_slots, pool)
+            result = solve_goal(Arguments(instance, chosen, budget, seed, threads, *terms))
     found = state_allocation(result, placed, None)
     if budget.failure is not None:
         raise custom_solver_error(chosen, budget.failure, found) from budget.failure

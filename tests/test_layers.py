@@ -31,7 +31,7 @@ FLOORS = [
     "verify",
     "problem",
     "files",
-    "compiling plugins errors child",
+    "pools compiling plugins errors child",
     "gate",
 ]
 PLACE = {

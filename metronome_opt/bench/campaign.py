@@ -19,11 +19,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.process import Limits, Task, TaskOutcome, run_task
-from metronome_opt.errors import InputError, MetronomeError, MissingBackendError, quote
+from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import FrozenMap, NonNegative, Positive
+from metronome_opt.pools import dask_client
 
-_CONNECT_S = 10
 _POLL_S = 5.0
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -247,28 +247,10 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
     the workers have threads, unless a number of processes is given. An `InputError` if no scheduler
     answers at ``tcp://HOST:PORT``, or it has no workers.
     """
-    try:
-        distributed: Any = import_module("distributed")
-    except ImportError:
-        raise MissingBackendError(
-            "--dask needs distributed, which is not installed: pip install 'metronome-opt[bench]'"
-        ) from None
-    try:
-        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--dask: no scheduler answers at {quote(address)} ({type(error).__name__}); "
-            "give it as tcp://HOST:PORT"
-        ) from None
-
-    with client:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise InputError(
-                f"--dask: the scheduler at {quote(address)} has no workers; start some"
-            )
-        stop = distributed.Event(client=client)
+    with dask_client(address) as client:
+        stop: Any = import_module("distributed").Event(client=client)
         executor = client.get_executor(pure=False)  # two equal tasks are two tasks
+        threads = sum(client.nthreads().values())
         try:
             gone: Callable[[], bool] = lambda: client.status == "closed"  # noqa: E731
             yield Pool(executor, processes or threads, stop, gone)

@@ -13,7 +13,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import read_names, read_pairs
 from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.cli.results import Outputs, show_result
-from metronome_opt.errors import error_context
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import check_targets
 from metronome_opt.problem.objectives import CONTENTION
 from metronome_opt.problem.result import CustomSolverError, Result
@@ -38,6 +38,18 @@ def solve(
         ),
     ] = [CONTENTION],  # noqa: B006 (it is only read)
     cushion_slots: options.CushionSlots = 0,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Search subtrees of proofs in so many processes of this machine.",
+            show_default="this one",
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Search them on this Dask cluster: tcp://HOST:PORT."),
+    ] = None,
     output: options.ScheduleOutput = None,
     plot: options.PlotOutput = None,
     claims: options.ClaimsFolder = None,
@@ -48,6 +60,8 @@ def solve(
     Contention is minimised unless objectives are named. Jobs of a scenario that do not state nodes
     are placed at the nearest ones. With stretch among the objectives periods are stretched as well.
     """
+    if processes is not None and dask is not None:
+        raise InputError("--processes: are of this machine; omit it, or --dask")
     source = options.read_source(file)
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
@@ -62,6 +76,7 @@ def solve(
             seed=seed,
             threads=threads,
             cushion_slots=cushion_slots,
+            executor=dask or processes,
         )
     status = show_result(result, source, Outputs(output, plot, claims, as_json))
     if failure is not None:

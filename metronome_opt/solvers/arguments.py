@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from metronome_opt.errors import InputError, quote
 from metronome_opt.plugins import find_versions
+from metronome_opt.pools import Pool
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.problem.objectives import (
     CONTENTION,
@@ -58,6 +59,8 @@ class Arguments:
         What is minimised, if it is not simulated.
     cushion_slots
         Slots by which bursts are extended.
+    pool
+        Where subtrees of proofs are searched; None for this process alone.
     """
 
     instance: Instance
@@ -69,6 +72,7 @@ class Arguments:
     warm_start: Schedule | None = None
     goal: Goal = Goal((CONTENTION,))
     cushion_slots: int = 0
+    pool: Pool | None = None
 
 
 def warm_up_instance() -> Instance:
@@ -236,6 +240,20 @@ def _can(solver: Solver, goal: Goal, stretching: bool) -> bool:
         and set(held) <= set(solver.holds)
         and not stretching
     )
+
+
+def check_executor(solver: Solver, goal: Goal, executor: object, cushion_slots: int) -> None:
+    """Refuse an executor for a solver, or for objectives, whose proofs have no tasks."""
+    if executor is None:
+        return
+    able = [other.name for other in SOLVERS.values() if other.distributes]
+    if not solver.distributes:
+        raise InputError(
+            f"executor: solver {solver.name} runs in this process alone; omit it, or take "
+            f"{' or '.join(able)}"
+        )
+    if goal != Goal((CONTENTION,)) or cushion_slots:
+        raise InputError("executor: is for contention alone without a cushion; omit it")
 
 
 def check_reserve(instance: Instance, cushion_slots: int) -> None:

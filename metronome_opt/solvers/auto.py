@@ -17,10 +17,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 
+from metronome_opt.pools import Pool
 from metronome_opt.problem.result import StopReason
-from metronome_opt.solvers import greedy, local
+from metronome_opt.solvers import distributed, greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
 from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
@@ -91,15 +93,23 @@ class _Portfolio:
 
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
+        pool = self._search.pool
+        tables = []  # blocks for elimination
         for run in self.blocks.open:
             if not self._link_groups[run].exhausted:
                 self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
-                self._provers += [CostShifting(run.search), Elimination(run.search)]
+                self._provers.append(CostShifting(run.search))
+                tables.append(run.search)
+        if pool is None:
+            self._provers += map(Elimination, tables)
         threads = self._search.threads
-        if threads > 1:
-            self._together([self._improve, *[self._prove] * (threads - 1)])
+        if threads > 1 or pool is not None:
+            tasks = [self._improve, *[self._prove] * (threads - 1)]
+            if pool is not None:
+                tasks.append(partial(self._distribute, tables, pool))
+            self._together(tasks)
             return
         rounds: Iterable[int] = (
             count() if self._search.rounds is None else range(self._search.rounds)
@@ -119,19 +129,27 @@ class _Portfolio:
 
     def _together(self, tasks: list[Callable[[], None]]) -> None:
         """Do all tasks, as many at a time as there are threads; put blocks together meanwhile."""
-        if self._search.threads == 1:  # independent of the clock: the run is to be repeatable
+        pooled = self._search.pool is not None
+        if self._search.threads == 1 and not pooled:  # independent of the clock: repeatable
             for task in tasks:
                 if not self._search.stopped:
                     task()
                     self.blocks.note_progress()
             self.blocks.join()
             return
-        with ThreadPoolExecutor(self._search.threads) as pool:
+        with ThreadPoolExecutor(self._search.threads + pooled) as pool:  # one waits for its pool
             try:
                 join_until_done(self.blocks, {pool.submit(task) for task in tasks})
             except BaseException:
                 self._search.end(StopReason.FINISHED)  # the pool waits for the other tasks
                 raise
+
+    def _distribute(self, searches: list[SolverRun], pool: Pool) -> None:
+        """Have blocks proved by the workers of a pool, and here once it is gone."""
+        if not distributed.prove(searches, pool):
+            with self._lock:
+                self._provers += map(Elimination, searches)
+            self._prove()
 
     def _prove(self) -> None:
         while self._prove_one():

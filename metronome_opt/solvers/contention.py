@@ -78,6 +78,7 @@ def solve_contention(arguments: Arguments) -> Solution:
         callback=arguments.callback,
         parent=budget,
         name=solver.name,
+        pool=arguments.pool,
     )
     run = solver.load()
     try:

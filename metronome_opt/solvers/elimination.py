@@ -18,19 +18,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from metronome_opt.errors import describe_error
-from metronome_opt.solvers.blocks import solve_in_blocks
 from metronome_opt.solvers.cost_network.eliminate import Eliminated, decide, eliminate
 from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_network.tables import build, condition
 from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.run import SolverRun
 
-_SOURCE = "elimination"
+SOURCE = "elimination"
 # Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
 # which of them is better, by far sometimes, is not known beforehand. The large ones come later.
 _MAX_CELLS_AT_ROOT = (2**20, 2**23)
 _LATER = 4  # rounds
-_MAX_CELLS = 2**20  # below the root
+MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
@@ -38,10 +37,15 @@ _A_COST = 16
 _CELLS = 60
 
 
+Decisions = tuple[tuple[int, int], ...]
+"""Jobs and the offsets that they are given."""
+
+
 @dataclass
-class _Branching:
+class Branching:
     """A network in which one job is given its offsets one after the other."""
 
+    decisions: Decisions  # that led here
     network: CostNetwork
     gone: tuple[Eliminated, ...]  # before
     job: int
@@ -53,11 +57,6 @@ class _Branching:
     def open(self) -> Ints:
         """Lower bounds of what has not been searched, ascending, in units."""
         return self.floors[self.following :]
-
-
-def run(search: SolverRun) -> None:
-    """Solve block by block."""
-    solve_in_blocks(search, prove)
 
 
 def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
@@ -82,7 +81,7 @@ class Elimination:
         self.effort = 0
         self.exhausted = False
         self._sizes: tuple[int, ...] = _MAX_CELLS_AT_ROOT
-        self._attempts: dict[int, _Attempt] = {}
+        self._attempts: dict[int, Attempt] = {}
         self._round = 0
         self._network = network
 
@@ -105,7 +104,8 @@ class Elimination:
     def _expand(self, network: CostNetwork, max_cells: int, nodes: int) -> None:
         try:
             if not self.search.stopped and max_cells not in self._attempts:
-                self._attempts[max_cells] = _Attempt(self.search, network, max_cells)
+                self._attempts[max_cells] = Attempt(self.search, network)
+                self._attempts[max_cells].begin(network, max_cells)
             if not self.search.stopped:
                 self._attempts[max_cells].expand(nodes)
         except MemoryError as error:
@@ -119,41 +119,47 @@ class Elimination:
         self.search.notes.append(f"no elimination: {describe_error(why)}")
 
 
-class _Attempt:
+class Attempt:
     """A depth-first search in the network of a block, a slice at a time.
 
-    `max_cells` limits a table at the root; `effort` counts in nodes of branch and bound.
+    `path` is what is open; `effort` counts in nodes of branch and bound.
     """
 
-    def __init__(self, search: SolverRun, network: CostNetwork, max_cells: int) -> None:
+    def __init__(self, search: SolverRun, network: CostNetwork) -> None:
         self._search = search
         self._below = search.subproblem(search.instance)  # its bounds are those of a part only
-        self._path: list[_Branching] = []
+        self.path: list[Branching] = []
+        self.effort = 0
         self._scale = network.scale
         self._first_limit = network.limit
-        network = replace(network, limit=self._limit)
-        root, gone = eliminate(search, network, max_cells, max_cells)
-        self.effort = _effort(network) + _effort(root)
-        self._settle_or_branch(root, tuple(gone))
+
+    def begin(self, network: CostNetwork, max_cells: int) -> None:
+        """Start at the root, with tables of at most `max_cells`."""
+        network = replace(network, limit=self.limit)
+        root, gone = eliminate(self._search, network, max_cells, max_cells)
+        self.effort += _effort(network) + _effort(root)
+        self._settle_or_branch((), root, tuple(gone))
 
     def expand(self, nodes: int) -> None:
         """Go on until the incumbent is proved, the search is stopped or `nodes` nodes further."""
         self._leave_and_bound()  # the incumbent may be another than before
         while nodes > 0 and not self._search.stopped:
             nodes -= 1
-            here = self._path[-1]
-            network = here.network.given(here.job, int(here.entries[here.following]))
-            network = condition(replace(network, limit=self._limit))
+            here = self.path[-1]
+            entry = int(here.entries[here.following])
+            decisions = (*here.decisions, (here.job, int(here.network.domains[here.job][entry])))
+            network = here.network.given(here.job, entry)
+            network = condition(replace(network, limit=self.limit))
             self.effort += _effort(network)
-            network, gone = eliminate(self._below, network, _MAX_CELLS, _MAX_CELLS)
+            network, gone = eliminate(self._below, network, MAX_CELLS, MAX_CELLS)
             self.effort += _effort(network)
             if not self._search.stopped:
                 here.following += 1
-                self._settle_or_branch(network, (*here.gone, *gone))
+                self._settle_or_branch(decisions, network, (*here.gone, *gone))
                 self._leave_and_bound()
 
     @property
-    def _limit(self) -> int:
+    def limit(self) -> int:
         """The maximum units of a schedule that is better than the present incumbent."""
         incumbent = self._search.incumbent
         return self._first_limit if incumbent is None else int(incumbent / self._scale) - 1
@@ -162,26 +168,28 @@ class _Attempt:
         """Leave what cannot be better, and report what is true of the rest."""
         if self._search.stopped:
             return  # what was just begun may have been left amid
-        limit = self._limit
-        while self._path and not (self._path[-1].open <= limit).any():
-            self._path.pop()
-        bounds = [int(here.open[0]) for here in self._path if len(here.open)]
-        self._search.raise_bound(min([limit + 1, *bounds]) * self._scale, _SOURCE)
+        limit = self.limit
+        while self.path and not (self.path[-1].open <= limit).any():
+            self.path.pop()
+        bounds = [int(here.open[0]) for here in self.path if len(here.open)]
+        self._search.raise_bound(min([limit + 1, *bounds]) * self._scale, SOURCE)
 
-    def _settle_or_branch(self, network: CostNetwork, gone: tuple[Eliminated, ...]) -> None:
+    def _settle_or_branch(
+        self, decisions: Decisions, network: CostNetwork, gone: tuple[Eliminated, ...]
+    ) -> None:
         """Offer what is solved, branch on what is not, leave what cannot be better."""
         if network.headroom < 0 or self._search.stopped:
             return
         if network.solved:
             left = [int(domain[0]) for domain in network.domains]
-            self._search.offer(decide(gone, left), _SOURCE)
+            self._search.offer(decide(gone, left), SOURCE)
             return
         job = job_to_branch_on(network)
         floors = network.floor + network.rises(job)
         entries = np.argsort(floors, kind="stable")
         entries = entries[floors[entries] <= network.limit]
         if len(entries):
-            self._path.append(_Branching(network, gone, job, entries, floors[entries]))
+            self.path.append(Branching(decisions, network, gone, job, entries, floors[entries]))
 
 
 def _effort(network: CostNetwork) -> int:

@@ -53,6 +53,8 @@ class Solver:
         Whether it proves optimality, given time.
     seeded
         Whether the seed changes what it does; a benchmark runs the others once.
+    distributes
+        Whether subtrees of its proofs can be searched by an executor.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Solver:
     holds: tuple[str, ...] = LAYERED
     exact: bool = False
     seeded: bool = True
+    distributes: bool = False
 
     def load(self) -> SolverFunction:
         """Import the solver's module and return its function; a plug-in may have none."""
@@ -105,6 +108,7 @@ _OWN = (
         objectives=("slowdown", *OBJECTIVES),
         holds=OBJECTIVES,
         exact=True,
+        distributes=True,
     ),
     _own("unshifted", "all jobs start when ready", "greedy:unshifted", holds=(), seeded=False),
     _own("random", "one random offset per job", "greedy:draw", holds=()),
@@ -146,8 +150,9 @@ _OWN = (
     _own(
         "elimination",
         "tables of the links, jobs eliminated one by one; for sparse blocks",
-        "elimination:run",
+        "distributed:run",
         exact=True,
+        distributes=True,
     ),
 )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from metronome_opt.errors import SolverError, quote
+from metronome_opt.pools import Pool
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.stopping import StoppingRule
@@ -47,6 +48,8 @@ class SolverRun(Budget):
     rounds
         Maximum number of rounds of proofs and improvements of `auto` with one thread; 0 for good
         schedules without proofs, None for as many as there is time for.
+    pool
+        Where subtrees of proofs are searched; None for this process alone.
 
     Attributes
     ----------
@@ -69,6 +72,7 @@ class SolverRun(Budget):
         parent: Budget | None = None,
         rounds: int | None = None,
         name: str = "",
+        pool: Pool | None = None,
     ) -> None:
         super().__init__(time_limit, parent=parent)
         self._lock = threading.Lock()
@@ -81,6 +85,7 @@ class SolverRun(Budget):
         self.seed = seed
         self.threads = threads
         self.rounds = rounds
+        self.pool = pool
         self.best: tuple[int, ...] | None = None
         self.incumbent: Fraction | None = None
         self.bound: Fraction | None = None

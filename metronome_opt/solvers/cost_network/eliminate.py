@@ -12,7 +12,7 @@ Reference: Bertelè and Brioschi, "Nonserial Dynamic Programming", Academic Pres
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,13 +41,14 @@ def eliminate(
     network: CostNetwork,
     max_cells: int,
     max_left: int,
-    kept: int | None = None,
+    kept: Collection[int] = (),
 ) -> tuple[CostNetwork, list[Eliminated]]:
     """Make tables and eliminate jobs, first as far as small tables go, then larger ones.
 
     In the network that is returned, a job that was eliminated has one offset and no cost; `decide`
     decides it. The table of a link has `max_cells`, that which is left of a job `max_left` cells.
-    The job `kept` is not eliminated: what is left says what the network costs at each offset of it.
+    Jobs of `kept` are not eliminated: of a single one, what is left says what the network costs at
+    each of its offsets.
     """
     gone: list[Eliminated] = []
     search.raise_bound(network.bound, "links")
@@ -67,13 +68,10 @@ def eliminate(
     return network, gone
 
 
-def _next(network: CostNetwork, max_left: int, kept: int | None) -> int | None:
+def _next(network: CostNetwork, max_left: int, kept: Collection[int]) -> int | None:
     """Return the job that leaves the smallest table, if that is small enough."""
-    left = {
-        job: _cells_left(network, job)
-        for job, size in enumerate(network.sizes)
-        if size > 1 and job != kept
-    }
+    free = (job for job, size in enumerate(network.sizes) if size > 1 and job not in kept)
+    left = {job: _cells_left(network, job) for job in free}
     job = min(left, key=left.__getitem__, default=None)
     return None if job is None or left[job] > max_left else job
 

@@ -176,11 +176,11 @@ class Nondominated:
             weights, mixed = weighted
             if any(weights == known for known, _ in floors[-1:]):
                 break  # the corners are the same
-            left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, job)
+            left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, kept=(job,))
             if job is None and not (left.headroom < 0 or self.stopped):
                 job = _job_to_branch_on([*networks, mixed]) if left.solved else rarest(left)
                 if left.solved:
-                    left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, job)
+                    left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, kept=(job,))
             if left.headroom < 0 or self.stopped or job is None:
                 return None
             floor = np.full(networks[0].sizes[job], left.limit + 1, dtype=np.int64)
