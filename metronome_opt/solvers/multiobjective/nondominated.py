@@ -176,7 +176,8 @@ class Nondominated:
             weights, mixed = weighted
             if any(weights == known for known, _ in floors[-1:]):
                 break  # the corners are the same
-            left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, kept=(job,))
+            kept = () if job is None else (job,)
+            left, gone = eliminate(self._search, mixed, _MAX_LEFT, _MAX_LEFT, kept=kept)
             if job is None and not (left.headroom < 0 or self.stopped):
                 job = _job_to_branch_on([*networks, mixed]) if left.solved else rarest(left)
                 if left.solved:
