@@ -7,7 +7,8 @@ that there are rounds. A round of proof goes to the prover, of all those of all 
 has had the minimum effort so far; its rounds grow threefold, in nodes (`link_groups`) or in tables
 (`elimination`). A round of improvement goes to the block that had fewest. With one thread the two
 take turns, and improvement has `_ALONE_SHARE` of what is left at most; with several, one thread
-improves for as long as that is promising, and the others prove.
+improves for as long as that is promising, and the others prove. With a pool, its workers search the
+trees of elimination (`distributed`), and the threads do the rest.
 """
 
 from __future__ import annotations
