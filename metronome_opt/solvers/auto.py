@@ -8,8 +8,9 @@ has had the minimum effort so far; its rounds grow threefold, in nodes (`link_gr
 (`elimination`), or are sweeps (`cost_shifting`). When sweeps begin to gain little, another
 elimination begins on the shifted costs. A round of improvement goes to the block that had fewest.
 With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
-several, one thread improves for as long as that is promising, and the others prove. Where nothing
-is left to prove with, improvement goes on until the end of the time.
+several, one thread improves for as long as that is promising, and the others prove. With a pool,
+its workers search the trees of elimination (`distributed`), and the threads do the rest. Where
+nothing is left to prove with, improvement goes on until the end of the time.
 """
 
 from __future__ import annotations
