@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers import auto
+from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.presolve.blocks import Split, restrict
@@ -26,7 +27,7 @@ def _whole(instance: Instance) -> Split:
     return Split(instance, (restrict(instance, links),) if links else ())
 
 
-def _exhaust(prover: LinkGroups | Elimination) -> None:
+def _exhaust(prover: LinkGroups | CostShifting | Elimination) -> None:
     prover.exhausted = True
 
 
@@ -46,6 +47,7 @@ _PARTS: Mapping[str, Mapping[str, Callable[..., object]]] = {
     },
     "link_groups": {f"{_SOLVERS}.link_groups.LinkGroups.step": _exhaust},
     "local_search": {f"{_SOLVERS}.local.begin": lambda *_, **__: None},
+    "cost_shifting": {f"{_SOLVERS}.cost_shifting.CostShifting.step": _exhaust},
     "elimination": {f"{_SOLVERS}.elimination.Elimination.step": _exhaust},
 }
 """By part, what stands in the place of what in a run without it."""
@@ -68,5 +70,6 @@ without_blocks = _without("blocks")
 without_loads = _without("loads")
 without_link_groups = _without("link_groups")
 without_local_search = _without("local_search")
+without_cost_shifting = _without("cost_shifting")
 without_elimination = _without("elimination")
 ALL: Mapping[str, SolverFunction] = {part: _without(part) for part in _PARTS}
