@@ -183,14 +183,21 @@ class GroupFront:
 
 
 def _divide(points: Sequence[Pair], count: int) -> list[Box]:
-    """Return boxes of about equal size between neighbours of some points, the outermost first."""
+    """Return boxes of about equal size between neighbours of some points, the outermost first.
+
+    A wide gap between two of them is a box of its own.
+    """
     (left, high), (right, low) = points[0], points[-1]
-    bounds = [points[0]]
-    for part in range(1, count + 1):
-        for point in points:
-            way = (point[0] - left) / max(1, right - left) + (high - point[1]) / max(1, high - low)
-            if way >= 2 * part / count and point > bounds[-1]:
-                bounds.append(point)
-                break
-    boxes = list(pairwise(bounds))
+    ways = [
+        ((first - left) / max(1, right - left) + (high - second) / max(1, high - low)) / 2 * count
+        for first, second in points
+    ]
+    bounds = [0]
+    for number in range(1, len(points)):
+        if ways[number] - ways[number - 1] >= 0.5 and count > 1:
+            bounds += [number - 1, number]
+        elif ways[number] - ways[bounds[-1]] >= 1:
+            bounds.append(number)
+    bounds = sorted({*bounds, len(points) - 1})
+    boxes = [(points[one], points[other]) for one, other in pairwise(bounds)]
     return [boxes[n // 2] if n % 2 == 0 else boxes[-1 - n // 2] for n in range(len(boxes))]

@@ -110,7 +110,7 @@ def _notes(name: str, intervals: Sequence[Interval]) -> tuple[str, ...]:
     if not intervals:
         return ()
     where = " and ".join(interval.describe(name) for interval in intervals)
-    return (f"the front may have more points: not all was proved in time, {where}",)
+    return (f"the front may have more points {where}: not all was proved in time",)
 
 
 def check_front(instance: Instance, objectives: Sequence[str]) -> tuple[str, ...]:
