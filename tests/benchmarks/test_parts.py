@@ -18,7 +18,7 @@ from tests.tiers import examples
 @given(crowded())
 @examples(10)
 def test_without_a_part_the_bound_is_below_the_optimum(part: str, instance: Instance) -> None:
-    result = solve(instance, ALL[part], threads=1)
+    result = solve(instance, ALL[part], threads=1, time_limit=1)
     best = optimum(instance)
     assert result.bound is None or result.bound <= best
     assert result.value is not None
