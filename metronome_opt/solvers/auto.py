@@ -32,6 +32,8 @@ from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
 
+_POLL_S = 0.05  # between two looks for a prover
+
 Prover = LinkGroups | Elimination | CostShifting
 
 
@@ -72,7 +74,7 @@ class _Portfolio:
         self._provers: list[Prover] = []  # those that no thread works with now
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def start(self) -> None:
         """Find first schedules and do the quick proofs."""
@@ -166,15 +168,30 @@ class _Portfolio:
         with self._lock:
             if self._search.stopped or not self._provers:
                 return False
-            prover = min(self._provers, key=lambda prover: prover.effort)
-            self._provers.remove(prover)
-        before = prover.stage if isinstance(prover, CostShifting) else 0
+            free = [
+                prover
+                for prover in self._provers
+                if not (isinstance(prover, CostShifting) and prover.is_busy)
+            ]
+            if not free:
+                self._lock.wait(_POLL_S)
+                return True
+            prover = min(free, key=lambda prover: prover.effort)
+            if not isinstance(prover, CostShifting):
+                self._provers.remove(prover)
         prover.step()
         with self._lock:
-            if isinstance(prover, CostShifting) and prover.stage > before and prover.is_close:
-                self._provers.append(Elimination(prover.search, prover.network()))
-            if not (prover.search.proved or prover.exhausted):
+            if isinstance(prover, CostShifting):
+                while prover.networks:
+                    self._provers.append(Elimination(prover.search, prover.networks.pop()))
+            elif not prover.exhausted:
                 self._provers.append(prover)
+            self._provers = [
+                other
+                for other in self._provers
+                if not (other.search.proved or (other is prover and prover.exhausted))
+            ]
+            self._lock.notify_all()
         return True
 
     def _improve_one(self, *, promising_only: bool = True) -> bool:
