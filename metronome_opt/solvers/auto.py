@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from functools import partial
 from itertools import count
 
@@ -159,9 +160,19 @@ class _Portfolio:
             pass
 
     def _improve(self) -> None:
-        while self._improve_one():
-            pass
+        """Improve while that is promising; what gains nothing gives as much time to proofs."""
+        while True:
+            began, before = self._search.elapsed, self._values
+            if not self._improve_one():
+                break
+            until = 2 * self._search.elapsed - began
+            while self._values == before and self._search.elapsed < until and self._prove_one():
+                pass
         self._prove()
+
+    @property
+    def _values(self) -> list[Fraction | None]:
+        return [run.search.incumbent for run in self.blocks.runs]
 
     def _prove_one(self) -> bool:
         """Let the prover with the minimum effort go on; return False if there is none."""

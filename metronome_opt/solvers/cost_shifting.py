@@ -153,7 +153,8 @@ class CostShifting:
         holder = {pair: link for link in holders for pair in self._pairs_of(link)}
         costs, pair_costs = [], {}
         for index, link in enumerate(self._links):
-            scope = tuple(job for job in sorted(link.jobs) if len(domains[job]) > 1)
+            users = search.compiled.links[index].jobs
+            scope = tuple(job for job in users if len(domains[job]) > 1)
             mine = {pair: link.entry(link.costs, pair) for pair in self._pairs_of(link)}
             held = [pair for pair in mine if holder[pair] is link]
             low = link.low + sum(int(self._costs[pair].min()) for pair in held)
