@@ -8,9 +8,10 @@ has had the minimum effort so far; its rounds grow threefold, in nodes (`link_gr
 (`elimination`), or are sweeps (`cost_shifting`). When sweeps begin to gain little, another
 elimination begins on the shifted costs. A round of improvement goes to the block that had fewest.
 With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
-several, one thread improves for as long as that is promising, and the others prove. With a pool,
-its workers search the trees of elimination (`distributed`), and the threads do the rest. Where
-nothing is left to prove with, improvement goes on until the end of the time.
+several, one thread improves for as long as that is promising, after a generation without gain for
+half of the time, and the others prove. They share a sweep that is under way. With a pool, its
+workers search the trees of elimination (`distributed`), and the threads do the rest. Where nothing
+is left to prove with, improvement goes on until the end of the time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
-
 _POLL_S = 0.05  # between two looks for a prover
 
 Prover = LinkGroups | Elimination | CostShifting
@@ -72,7 +72,7 @@ class _Portfolio:
         self._only_branch = only_branch
         self.blocks = Blocks(search)
         self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
-        self._provers: list[Prover] = []  # those that no thread works with now
+        self._provers: list[Prover] = []  # without what a thread works with, but for shared sweeps
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
         self._lock = threading.Condition()
