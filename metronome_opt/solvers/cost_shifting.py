@@ -12,9 +12,9 @@ help, since every link is free to rotate.
 The differences of three pairs of three jobs add up to 0 around the triangle, as tensions around a
 cycle do in periodic timetabling. No single link may know that, so triangles take part like links of
 no contention wherever this raises the bound; pairs that one link alone has get a cost then, too.
-Several threads can go through the links of a sweep, whether or not these share pairs: a link
-works with what the costs of its pairs are when it takes them, and adds what it gives them. A link of
-too many jobs leaves out the least of them, since contention never falls when a job is added.
+Several threads can go through the links of a sweep, whether or not these share pairs: a link works
+with what the costs of its pairs are when it takes them, and adds what it gives them. A link of too
+many jobs leaves out the least of them, since contention never falls when a job is added.
 
 All costs are integers, of a finer unit than contention, rounded down. Marginals are asked for only
 up to a limit above the present minimum of a link, which makes its search short; the bound holds.
