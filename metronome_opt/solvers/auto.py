@@ -8,9 +8,10 @@ has had the minimum effort so far; its rounds grow threefold, in nodes (`link_gr
 (`elimination`), or are sweeps (`cost_shifting`). When sweeps begin to gain little, another
 elimination begins on the shifted costs. A round of improvement goes to the block that had fewest.
 With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
-several, one thread improves for as long as that is promising, and the others prove. With a pool,
-its workers search the trees of elimination (`distributed`), and the threads do the rest. Where
-nothing is left to prove with, improvement goes on until the end of the time.
+several, one thread improves for as long as that is promising, after a generation without gain for
+half of the time, and the others prove. They share a sweep that is under way. With a pool, its
+workers search the trees of elimination (`distributed`), and the threads do the rest. Where nothing
+is left to prove with, improvement goes on until the end of the time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from functools import partial
 from itertools import count
 
@@ -31,6 +33,7 @@ from metronome_opt.solvers.link_groups import LinkGroups
 from metronome_opt.solvers.run import SolverRun
 
 _ALONE_SHARE = 0.1  # of the time, at most, for each generation if one thread proves and improves
+_POLL_S = 0.05  # between two looks for a prover
 
 Prover = LinkGroups | Elimination | CostShifting
 
@@ -69,10 +72,10 @@ class _Portfolio:
         self._only_branch = only_branch
         self.blocks = Blocks(search)
         self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
-        self._provers: list[Prover] = []  # those that no thread works with now
+        self._provers: list[Prover] = []  # without what a thread works with, but for shared sweeps
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def start(self) -> None:
         """Find first schedules and do the quick proofs."""
@@ -157,24 +160,49 @@ class _Portfolio:
             pass
 
     def _improve(self) -> None:
-        while self._improve_one():
-            pass
+        """Improve while that is promising; what gains nothing gives as much time to proofs."""
+        while True:
+            began, before = self._search.elapsed, self._values
+            if not self._improve_one():
+                break
+            until = 2 * self._search.elapsed - began
+            while self._values == before and self._search.elapsed < until and self._prove_one():
+                pass
         self._prove()
+
+    @property
+    def _values(self) -> list[Fraction | None]:
+        return [run.search.incumbent for run in self.blocks.runs]
 
     def _prove_one(self) -> bool:
         """Let the prover with the minimum effort go on; return False if there is none."""
         with self._lock:
             if self._search.stopped or not self._provers:
                 return False
-            prover = min(self._provers, key=lambda prover: prover.effort)
-            self._provers.remove(prover)
-        before = prover.stage if isinstance(prover, CostShifting) else 0
+            free = [
+                prover
+                for prover in self._provers
+                if not (isinstance(prover, CostShifting) and prover.is_busy)
+            ]
+            if not free:
+                self._lock.wait(_POLL_S)
+                return True
+            prover = min(free, key=lambda prover: prover.effort)
+            if not isinstance(prover, CostShifting):
+                self._provers.remove(prover)
         prover.step()
         with self._lock:
-            if isinstance(prover, CostShifting) and prover.stage > before and prover.is_close:
-                self._provers.append(Elimination(prover.search, prover.network()))
-            if not (prover.search.proved or prover.exhausted):
+            if isinstance(prover, CostShifting):
+                while prover.networks:
+                    self._provers.append(Elimination(prover.search, prover.networks.pop()))
+            elif not prover.exhausted:
                 self._provers.append(prover)
+            self._provers = [
+                other
+                for other in self._provers
+                if not (other.search.proved or (other is prover and prover.exhausted))
+            ]
+            self._lock.notify_all()
         return True
 
     def _improve_one(self, *, promising_only: bool = True) -> bool:

@@ -26,7 +26,7 @@ from metronome_opt.solvers.imports import NO_CPSAT, NO_TOULBAR2, cpsat_solver, m
 from metronome_opt.solvers.run import SolverRun
 
 if TYPE_CHECKING:
-    from metronome_opt.solvers.programs import CpsatProgram, MilpProgram, Program
+    from metronome_opt.solvers.programs import CpsatProgram, Form, MilpProgram, Program
     from metronome_opt.solvers.toulbar2 import CfnProgram
 
 _GRACE_S = 1.5  # between SIGINT and SIGKILL
@@ -57,7 +57,7 @@ def solve_cpsat(
         "num_workers": search.threads,
         "random_seed": search.seed % 2**31,
     }
-    reader = _Reader(search, program, "cpsat", "CP-SAT", NO_CPSAT, exact=True)
+    reader = _Reader(search, program, program.form, "cpsat", "CP-SAT", NO_CPSAT, exact=True)
     if isolated:
         parameters["subsolvers"] = list(subsolvers)
         _run_isolated(reader, back_end_tasks.run_cpsat, "rotation.pbtxt", parameters)
@@ -82,13 +82,13 @@ def solve_highs(search: SolverRun, program: MilpProgram) -> None:
     if program.form.cutoff is not None:
         parameters["mip_abs_gap"] = 0.99  # the objective is an integer at every schedule
     needed = ("milp needs HiGHS", "highspy")
-    reader = _Reader(search, program, "milp (HiGHS)", "HiGHS", needed, exact=False)
+    reader = _Reader(search, program, program.form, "milp (HiGHS)", "HiGHS", needed, exact=False)
     _run_isolated(reader, back_end_tasks.run_highs, "rotation.mps", parameters)
 
 
 def solve_toulbar2(search: SolverRun, program: CfnProgram) -> None:
     """Solve a network with toulbar2 within the time that is left, reporting to `search`."""
-    reader = _Reader(search, program, "toulbar2", "toulbar2", NO_TOULBAR2, exact=True)
+    reader = _Reader(search, program, program, "toulbar2", "toulbar2", NO_TOULBAR2, exact=True)
     _run_isolated(
         reader, back_end_tasks.run_toulbar2, "rotation.cfn", {"seed": search.seed % 2**31}
     )
@@ -103,6 +103,7 @@ class _Reader:
         self,
         search: SolverRun,
         program: Program | CfnProgram,
+        form: Form | CfnProgram,
         source: str,
         label: str,
         needed: tuple[str, str],
@@ -111,6 +112,7 @@ class _Reader:
     ) -> None:
         self.search = search
         self.program = program
+        self._form = form
         self.label = label
         self.ended = False
         self._source = source
@@ -126,7 +128,7 @@ class _Reader:
         bound: float = math.nan,
     ) -> None:
         """Take a message of `back_end_tasks`; a final status that is not known is an error."""
-        form = self.program.form
+        form = self._form
         if solution is not None:
             self.search.offer(self.program.offsets(solution), self._source)
         elif status is None or (status == "optimal" and self.program.dropped):
@@ -147,7 +149,7 @@ class _Reader:
     def _bound(self, native: float) -> None:
         """Take a floating-point bound; a millionth below an integer it counts as that integer."""
         if math.isfinite(native):
-            form = self.program.form
+            form = self._form
             tolerance = 1e-6 + abs(native) * (1e-12 if self._exact else 1e-6)
             whole = native if isinstance(native, int) else math.ceil(native - tolerance)
             units = max(0, whole) + form.base
@@ -161,7 +163,7 @@ class _Reader:
         If it counts in floating point, that is a proof to its tolerances at most, and only if the
         value it states is that of the incumbent, to half a unit.
         """
-        search, scale = self.search, self.program.form.scale
+        search, scale = self.search, self._form.scale
         if search.incumbent is None or search.proved:
             return
         off = abs(units * scale - search.incumbent)

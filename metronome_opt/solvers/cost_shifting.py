@@ -11,7 +11,10 @@ help, since every link is free to rotate.
 
 The differences of three pairs of three jobs add up to 0 around the triangle, as tensions around a
 cycle do in periodic timetabling. No single link may know that, so triangles take part like links of
-no contention wherever this raises the bound.
+no contention wherever this raises the bound; pairs that one link alone has get a cost then, too.
+Several threads can go through the links of a sweep, whether or not these share pairs: a link works
+with what the costs of its pairs are when it takes them, and adds what it gives them. A link of too
+many jobs leaves out the least of them, since contention never falls when a job is added.
 
 All costs are integers, of a finer unit than contention, rounded down. Marginals are asked for only
 up to a limit above the present minimum of a link, which makes its search short; the bound holds.
@@ -24,6 +27,7 @@ Jaakkola and Weiss, "Tightening LP relaxations for MAP using message passing", U
 from __future__ import annotations
 
 import math
+import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,7 +54,7 @@ from metronome_opt.solvers.proof import check_sum, link_bound
 from metronome_opt.solvers.run import SolverRun, load_bound
 
 _SOURCE = "cost shifting"
-_MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones the own optimum counts
+_MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones least jobs are left out
 _SCORES = 32  # of a user that count as a node: a quarter of what they take, as they gain most
 _LARGEST = 2**50  # sum of all costs: finer than contention, since a cost is parted with many pairs
 _STAGES = (0.1, 0.03)  # of the gap, gained by a sweep: what ends a stage
@@ -64,7 +68,8 @@ class CostShifting:
     """Costs of the pairs of a block with an incumbent; the bound is reported to its search.
 
     `effort` counts in nodes of branch and bound. A `stage` ends when a sweep gains little; in the
-    last one triangles take part. It is `exhausted` when a sweep gains next to nothing.
+    last one triangles take part. It is `exhausted` when a sweep gains next to nothing. `networks`
+    of shifted costs, for elimination, are added as stages end near the incumbent.
     """
 
     def __init__(self, search: SolverRun) -> None:
@@ -72,16 +77,42 @@ class CostShifting:
         self.effort = 0
         self.exhausted = False
         self.stage = 0
+        self.networks: list[CostNetwork] = []
+        self._lock = threading.Lock()
+        self._waiting: list[_Link] = []
+        self._threads = 0  # at work
         self._scores = 0
         self._budget = search.fraction(1.0)
         self._links: list[_Link] = []
         self._triangles: list[_Triangle] = []
         self._costs: dict[Pair, Ints] = {}
 
+    @property
+    def is_busy(self) -> bool:
+        """Return True if others are at work and no further thread is of help."""
+        return self._threads > 0 and not self._waiting
+
     def step(self) -> None:
-        """Go through all links and triangles once."""
-        if not self.search.stopped and self._has_begun():
-            self._sweep()
+        """Go through all links and triangles once, or help another thread with the links."""
+        with self._lock:
+            if self.is_busy or self.search.stopped or not self._has_begun():
+                return
+            if self._threads == 0:
+                self._before = self._reached = self._bound
+                self._waiting = self._links[::-1]
+            self._threads += 1
+        while (link := self._next()) is not None:
+            self._shift(link)
+        with self._lock:
+            is_last = self._threads == 1
+            self._threads -= not is_last
+        if is_last:
+            self._finish()
+            self._threads = 0
+
+    def _next(self) -> _Link | None:
+        with self._lock:
+            return self._waiting.pop() if self._waiting else None
 
     def _has_begun(self) -> bool:
         try:
@@ -92,23 +123,23 @@ class CostShifting:
             self.exhausted = True
         return not self.exhausted
 
-    def _sweep(self) -> None:
-        before = self._bound
-        for link in self._links:
-            self._shift(link)
+    def _finish(self) -> None:
+        """Go through the triangles, report the bound, and end a stage if little was gained."""
         for triangle in self._triangles if self.stage == len(_STAGES) else ():
             if not self.search.stopped:
                 triangle.shift(self._costs)
         self.effort = self._scores // _SCORES
         self.search.raise_bound(min(self._steps_up, self._value) * self._unit, _SOURCE)
-        if self.search.stopped:
+        if self.search.stopped or any(link.is_capped for link in self._links if link.shifts):
             return
-        capped = any(link.is_capped for link in self._links if link.shifts)
-        gained = (self._bound - before) / max(1, self._value - self._bound)
-        if capped:
-            return
+        gap = max(1, self._value - self._bound)
+        gained = (self._bound - self._before) / gap
         if self.stage < len(_STAGES) and gained < _STAGES[self.stage]:
+            if gap < _CLOSE * self._value:
+                self.networks.append(self.network())
             self.stage += 1
+            if self.stage == len(_STAGES):
+                self._begin_triangles()
         elif gained < _MIN_GAIN:
             self.exhausted = True
 
@@ -125,7 +156,8 @@ class CostShifting:
         holder = {pair: link for link in holders for pair in self._pairs_of(link)}
         costs, pair_costs = [], {}
         for index, link in enumerate(self._links):
-            scope = tuple(job for job in sorted(link.jobs) if len(domains[job]) > 1)
+            users = search.compiled.links[index].jobs
+            scope = tuple(job for job in users if len(domains[job]) > 1)
             mine = {pair: link.entry(link.costs, pair) for pair in self._pairs_of(link)}
             held = [pair for pair in mine if holder[pair] is link]
             low = link.low + sum(int(self._costs[pair].min()) for pair in held)
@@ -151,7 +183,7 @@ class CostShifting:
         largest = check_sum(compiled)
         finer = max(1, _LARGEST // (largest + 1))
         tables = compiled.tables._replace(coefficients=compiled.tables.coefficients * finer)
-        self._state = replace(compiled, tables=tables).empty()
+        self._compiled = replace(compiled, tables=tables)
         self._unit = Fraction(compiled.unit, int(compiled.tables.jobs["scale"][0]) * finer)
         self._multiple = int(scale_of(self.search.compiled) / self._unit)
         self._links = [_Link(compiled, index, self._unit) for index in range(len(compiled.links))]
@@ -163,20 +195,25 @@ class CostShifting:
             else:
                 own = link_bound(self.search, compiled.links[index].name)
                 link.low = max(link.low, math.ceil(own / self._unit))
-        for one, two, three in _triangles(on):
-            if not on[one] & on[two] & on[three]:
-                self._triangles.append(_Triangle(compiled, (one, two, three)))
-        cyclic = {pair for triangle in self._triangles for pair in triangle.pairs}
-        periods = compiled.tables.jobs["period"]
         for pair, links in on.items():
-            if len(links) > 1 or pair in cyclic:
-                size = math.gcd(*map(int, periods[list(pair)]))
-                self._costs[pair] = np.zeros(size, dtype=np.int64)
+            if len(links) > 1:
+                self._add(pair)
+        self._triangles = [
+            _Triangle(compiled, pairs)
+            for pairs in _triangles(on)
+            if not set.intersection(*(on[pair] for pair in pairs))
+        ]
 
-    @property
-    def is_close(self) -> bool:
-        """Return True if the gap is small enough for elimination on shifted costs."""
-        return self._value - self._bound < _CLOSE * self._value
+    def _begin_triangles(self) -> None:
+        """Give a cost to pairs that one link alone has, too, where they are in triangles."""
+        for triangle in self._triangles:
+            for pair in triangle.pairs:
+                if pair not in self._costs:
+                    self._add(pair)
+
+    def _add(self, pair: Pair) -> None:
+        periods = self._compiled.tables.jobs["period"]
+        self._costs[pair] = np.zeros(math.gcd(*map(int, periods[list(pair)])), dtype=np.int64)
 
     @property
     def _value(self) -> int:
@@ -194,33 +231,39 @@ class CostShifting:
         return -(-self._bound // self._multiple) * self._multiple
 
     def _shift(self, link: _Link) -> None:
-        """Give the cost of a link to its pairs."""
+        """Give the cost of a link to its pairs; what others give them meanwhile stays theirs."""
         if self.search.stopped or not link.shifts:
             return
         pairs = self._pairs_of(link)
-        low = link.low + sum(int(self._costs[pair].min()) for pair in pairs)
-        gap = max(1, self._value - self._bound)
+        with self._lock:
+            taken = {pair: self._costs[pair] for pair in pairs}
+            self._costs |= {pair: np.zeros_like(cost) for pair, cost in taken.items()}
+        low = link.low + sum(int(cost.min()) for cost in taken.values())
+        gap = max(1, self._value - self._reached)
         limit = low + max(1, int(link.reach * gap) // len(self._links))
-        total = link.with_costs({pair: self._costs[pair] for pair in pairs})
+        total = link.with_costs(taken)
         marginals = np.full_like(total, limit)
-        done = 0
+        state = self._compiled.empty()
+        scores = done = 0
         steps = int(link.users.domain[1]) if len(link.jobs) > 2 else 1
         for part in self._budget.slices(steps):
-            self._scores += link_marginals(
-                self._state, link.users, total, marginals, done, done + part
-            )
+            scores += link_marginals(state, link.users, total, marginals, done, done + part)
             done += part
-        if done < steps:
-            return
-        minimum = int(marginals[0, 1, : link.users.divisor[0, 1]].min())
-        link.is_capped = minimum == limit
-        link.reach = 2 * link.reach if link.is_capped else max(1.0, link.reach / 2)
-        link.low = 0 if pairs else minimum
-        link.costs = total
-        for pair in pairs:
-            part_of = link.entry(marginals, pair) // len(pairs)
-            link.subtract(pair, part_of)
-            self._costs[pair] = part_of
+        if done == steps:
+            minimum = int(marginals[0, 1, : link.users.divisor[0, 1]].min())
+            link.is_capped = minimum == limit
+            link.reach = 2 * link.reach if link.is_capped else max(1.0, link.reach / 2)
+            link.low = 0 if pairs else minimum
+            parts = {pair: link.entry(marginals, pair) // len(pairs) for pair in pairs}
+            link.costs = total
+            link.costs = link.with_costs({pair: -cost for pair, cost in parts.items()})
+        else:
+            minimum, parts = low, taken
+        with self._lock:
+            self._scores += scores
+            self._reached += minimum - low
+            for pair, cost in parts.items():
+                self._costs[pair] = self._costs[pair] + cost
 
 
 class _Link:
@@ -230,9 +273,9 @@ class _Link:
     ----------
     jobs, users
         In the order of placement: the longest period first, then ascending, so that what is scored
-        last has many offsets.
+        last has many offsets. Without those of least traffic if there are too many combinations.
     shifts
-        Whether it has pairs, and few enough combinations of offsets that are no rotations.
+        Whether it has pairs.
     costs
         By pair of users and difference, what it has taken from the pairs less what it gave them.
     low
@@ -246,7 +289,14 @@ class _Link:
     def __init__(self, compiled: CompiledInstance, index: int, unit: Fraction) -> None:
         tables, shared = compiled.tables, compiled.links[index]
         periods = tables.jobs["period"]
-        longest, *others = sorted(shared.jobs, key=lambda job: -int(periods[job]))
+        traffic = {
+            job: flows * compiled.instance.jobs[job].weight * compiled.instance.jobs[job].volume
+            for job, flows in zip(shared.jobs, shared.flows, strict=True)
+        }
+        kept = sorted(shared.jobs, key=lambda job: traffic[job] / int(periods[job]))
+        while _combinations(periods[kept]) > _MAX_CELLS:
+            del kept[0]  # contention never falls when a job is added
+        longest, *others = sorted(sorted(kept), key=lambda job: -int(periods[job]))
         self.jobs = [longest, *reversed(others)]
         domains, uses, common = [], [], 1
         for job in self.jobs:
@@ -262,8 +312,8 @@ class _Link:
             domain=np.array(domains, dtype=np.int64),
             divisor=np.gcd(mine[:, None], mine[None, :]),
         )
-        self.cells = math.prod(domains)
-        self.shifts = len(mine) > 1 and self.cells <= _MAX_CELLS
+        self.cells = _combinations(mine)
+        self.shifts = len(mine) > 1
         self.low = math.ceil(load_bound(compiled, shared) / unit)
         self.reach = 1.0
         self.is_capped = True
@@ -288,10 +338,6 @@ class _Link:
         if first < second:
             return np.asarray(marginals[first, second, :size])
         return _reversed(marginals[second, first, :size])
-
-    def subtract(self, pair: Pair, cost: Ints) -> None:
-        """Take a cost of a pair away from its own."""
-        self.costs = self.with_costs({pair: -cost})
 
 
 class _Triangle:
@@ -341,3 +387,9 @@ def _triangles(pairs: Sequence[Pair] | dict[Pair, set[int]]) -> list[tuple[Pair,
 def _reversed(cost: Ints) -> Ints:
     """Return a cost by the difference the other way round."""
     return np.roll(cost[::-1], 1)
+
+
+def _combinations(periods: Ints) -> int:
+    """Return how many combinations of offsets are no rotations of one another."""
+    numbers = [int(period) for period in periods]
+    return math.prod(numbers) // math.lcm(*numbers)

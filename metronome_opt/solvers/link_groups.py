@@ -5,8 +5,7 @@ jobs may cost more together than that, which branch and bound proves. Groups tha
 up exactly if at most one of them has fixed jobs, since the other can be rotated until they agree;
 else the sum is a bound. So groups are put together, the small ones first, as long as the proofs
 succeed within a budget of nodes that grows from round to round. When everything is one group, its
-optimum is proved. Until then, pairs whose proof was left half done may still say more than their
-sum: the best matching of groups into such pairs counts.
+optimum is proved.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-
-import networkx as nx
 
 from metronome_opt.errors import describe_error
 from metronome_opt.solvers.kernels.compiled_instance import TooLargeError
@@ -48,7 +45,6 @@ class LinkGroups:
         self.search = search
         self._instance = search.instance
         self._groups: list[_Group] = []
-        self._pairs: dict[frozenset[str], Fraction] = {}
         self._proofs: dict[frozenset[str], tuple[SolverRun, Proof]] = {}
         self._round = 0
         self.effort = 0
@@ -90,16 +86,8 @@ class LinkGroups:
         self._report()
 
     def _report(self) -> None:
-        """Report the sum of the groups' bounds, of pairs what they are known to cost together."""
+        """Report the sum of the groups' bounds."""
         total = sum((group.bound for group in self._groups), Fraction(0))
-        graph = nx.Graph()
-        for one, other in combinations(self._groups, 2):
-            together = self._pairs.get(one.links | other.links, Fraction(0))
-            gain = together - one.bound - other.bound
-            if gain > 0:
-                graph.add_edge(one.links, other.links, weight=float(gain), gain=gain)
-        for one, other in nx.max_weight_matching(graph):
-            total += graph.edges[one, other]["gain"]
         self.search.raise_bound(total, "clusters")
 
     def _bound_links(self, nodes: int) -> None:
@@ -124,7 +112,6 @@ class LinkGroups:
         present = [group.links for group in self._groups]
         kept = {*present, *(one | other for one, other in combinations(present, 2))}
         self._proofs = {links: proof for links, proof in self._proofs.items() if links in kept}
-        self._pairs = {links: bound for links, bound in self._pairs.items() if links in kept}
 
     def _next(self, max_jobs: int, refused: set[frozenset[str]]) -> tuple[_Group, _Group] | None:
         """Return the two groups to put together next.
@@ -149,7 +136,6 @@ class LinkGroups:
         if len(one.jobs & other.jobs) > 1 or whole:
             search = self.search if whole else self._part(links)
             if not self._prove(search, links, nodes):
-                self._pairs[links] = search.bound or Fraction(0)
                 return None
             assert search.incumbent is not None  # noqa: S101 (it is proved)
             bound = search.incumbent

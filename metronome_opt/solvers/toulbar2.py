@@ -63,7 +63,6 @@ class CfnProgram:
                 self.dropped.append((name, network.cells(cost)))
                 cost = replace(cost, excess=None, singles=())
             costs.append(cost)
-        self.form = self
         self.scale: Fraction = network.scale
         self.cutoff = network.limit + 1
         self._network = replace(network, costs=tuple(costs))

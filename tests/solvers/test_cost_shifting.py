@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import product
 
@@ -49,26 +50,43 @@ def test_bounds_are_true_and_never_fall(instance: Instance) -> None:
 
 @given(CASES)
 @examples(20)
-def test_links_with_too_many_cells_keep_their_own_optimum(instance: Instance) -> None:
+def test_links_of_too_many_cells_leave_out_jobs(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MAX_CELLS", 16)
         for block in split(simplify_links(instance)).blocks:
             assert all(bound <= optimum(block) for bound in sweep(searching(block)))
 
 
-@given(CASES, st.integers(1, 4))
-@examples(40)
-def test_elimination_of_shifted_costs_proves_the_optimum(instance: Instance, sweeps: int) -> None:
+@given(CASES)
+@examples(20)
+def test_threads_share_the_links_of_a_sweep(instance: Instance) -> None:
     for block in split(simplify_links(instance)).blocks:
         search = searching(block)
         shifting = CostShifting(search)
-        for _ in range(sweeps):
-            if shifting.stage < len(module._STAGES):
-                shifting.step()
+        with ThreadPoolExecutor(3) as pool:
+            for task in [pool.submit(shifting.step) for _ in range(12)]:
+                task.result()
+        assert not shifting.is_busy
+        assert (search.bound or 0) <= optimum(block)
+
+
+@given(CASES, st.integers(1, 4), st.sampled_from((16, 2**30)))
+@examples(40)
+def test_elimination_of_shifted_costs_proves_the_optimum(
+    instance: Instance, sweeps: int, max_cells: int
+) -> None:
+    for block in split(simplify_links(instance)).blocks:
+        search = searching(block)
+        shifting = CostShifting(search)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_MAX_CELLS", max_cells)
+            for _ in range(sweeps):
+                if shifting.stage < len(module._STAGES):
+                    shifting.step()
         if not search.proved:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (30, 300))
-                patch.setattr(elimination, "_MAX_CELLS", 30)
+                patch.setattr(elimination, "MAX_CELLS", 30)
                 elimination.prove(search, shifting.network())
         check_proved(search, optimum(block))
 
