@@ -9,7 +9,7 @@ has had the minimum effort so far; its rounds grow threefold, in nodes (`link_gr
 elimination begins on the shifted costs. A round of improvement goes to the block that had fewest.
 With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
 several, one thread improves for as long as that is promising, and the others prove. With a pool,
-its workers search the trees of elimination (`distributed`), and the threads do the rest. Where
+its workers search all trees of elimination (`distributed`), and the threads do the rest. Where
 nothing is left to prove with, improvement goes on until the end of the time.
 """
 
@@ -25,6 +25,7 @@ from metronome_opt.pools import Pool
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import distributed, greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
+from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
@@ -70,6 +71,8 @@ class _Portfolio:
         self.blocks = Blocks(search)
         self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
         self._provers: list[Prover] = []  # those that no thread works with now
+        self._trees: list[distributed.Root] = []  # for the pool, if there is one
+        self._distributes = search.pool is not None
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
         self._lock = threading.Lock()
@@ -94,22 +97,18 @@ class _Portfolio:
 
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
-        pool = self._search.pool
-        tables = []  # blocks for elimination
         for run in self.blocks.open:
             if not self._link_groups[run].exhausted:
                 self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
                 self._provers.append(CostShifting(run.search))
-                tables.append(run.search)
-        if pool is None:
-            self._provers += map(Elimination, tables)
-        threads = self._search.threads
+                self._eliminate(run.search)
+        threads, pool = self._search.threads, self._search.pool
         if threads > 1 or pool is not None:
             tasks = [self._improve, *[self._prove] * (threads - 1)]
             if pool is not None:
-                tasks.append(partial(self._distribute, tables, pool))
+                tasks.append(partial(self._distribute, pool))
             self._together(tasks)
             return
         rounds: Iterable[int] = (
@@ -145,11 +144,20 @@ class _Portfolio:
                 self._search.end(StopReason.FINISHED)  # the pool waits for the other tasks
                 raise
 
-    def _distribute(self, searches: list[SolverRun], pool: Pool) -> None:
-        """Have blocks proved by the workers of a pool, and here once it is gone."""
-        if not distributed.prove(searches, pool):
+    def _eliminate(self, search: SolverRun, network: CostNetwork | None = None) -> None:
+        """Begin an elimination of a block, by the workers of the pool if there is one."""
+        if self._distributes:
+            self._trees.append((search, network))
+        else:
+            self._provers.append(Elimination(search, network))
+
+    def _distribute(self, pool: Pool) -> None:
+        """Have trees searched by the workers of a pool, and here once it is gone."""
+        if not distributed.prove(self._trees, pool):
             with self._lock:
-                self._provers += map(Elimination, searches)
+                self._distributes = False
+                for tree in self._trees:
+                    self._eliminate(*tree)
             self._prove()
 
     def _prove(self) -> None:
@@ -172,7 +180,7 @@ class _Portfolio:
         prover.step()
         with self._lock:
             if isinstance(prover, CostShifting) and prover.stage > before and prover.is_close:
-                self._provers.append(Elimination(prover.search, prover.network()))
+                self._eliminate(prover.search, prover.network())
             if not (prover.search.proved or prover.exhausted):
                 self._provers.append(prover)
         return True

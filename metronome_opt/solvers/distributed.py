@@ -44,7 +44,7 @@ _SHORT_TASK_S = 0.2  # while others wait for what it leaves open
 _PER_SPARE_TASK = 4  # workers: for so many one more task waits there
 _POLL_S = 0.05
 _MAX_LOST = 5  # losses of one task, after which the executor counts as gone
-_KEPT = 4  # networks in a worker
+_KEPT = 6  # networks in a worker: three of a block
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,9 @@ class Siblings:
         return replace(self, offsets=self.offsets[first::step], floors=self.floors[first::step])
 
 
+Root = tuple[SolverRun, CostNetwork | None]
+"""The search of a block with an incumbent, and the network of its tree; None for its links'."""
+Terms = tuple[Fraction, tuple[int, ...]]
 Subtrees = tuple[Siblings, ...]
 """Those of a task, from the top of the tree down."""
 _WHOLE = (Siblings((), -1, (0,), (0,)),)
@@ -74,9 +77,10 @@ class Task:
     Attributes
     ----------
     block
-        The pickled instance.
+        The pickled instance, and the network of its tree, or None for that of its links.
     terms
-        Value of a unit, and number of offsets of each job: what all workers must agree in.
+        Smallest step of contention, and number of offsets of each job: what all workers must agree
+        in.
     incumbent
         The best offsets so far.
     seconds
@@ -86,7 +90,7 @@ class Task:
     """
 
     block: bytes
-    terms: tuple[Fraction, tuple[int, ...]]
+    terms: Terms
     incumbent: tuple[int, ...]
     subtrees: Subtrees
     seconds: float
@@ -112,16 +116,19 @@ def run(search: SolverRun) -> None:
     pool = search.pool
 
     def prove_block(block: SolverRun) -> None:
-        if pool is None or not prove([block], pool):
+        if pool is None or not prove([(block, None)], pool):
             elimination.prove(block)
 
     solve_in_blocks(search, prove_block)
 
 
-def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
+def prove(roots: Sequence[Root], pool: Pool) -> bool:
     """Let the workers search until all is proved, stopped or does not fit.
 
-    Each search is that of a block with an incumbent.
+    Parameters
+    ----------
+    roots
+        The trees; more may be appended meanwhile.
 
     Returns
     -------
@@ -133,9 +140,10 @@ def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
     SolverError
         If a task fails.
     """
-    trees = [_Tree(search) for search in searches]
+    trees: list[_Tree] = []
     try:
-        while any(tree.is_open for tree in trees):
+        while len(trees) < len(roots) or any(tree.is_open for tree in trees):
+            trees += [_Tree(*root) for root in roots[len(trees) :]]
             try:
                 _give_out(trees, pool)
                 pool.check()
@@ -144,7 +152,7 @@ def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
                 for tree in trees:
                     tree.collect()
             except PoolGoneError as error:
-                searches[0].notes.append(f"executor: it is gone ({error}); went on without it")
+                trees[0].search.notes.append(f"executor: it is gone ({error}); went on without it")
                 return False
     finally:
         for tree in trees:
@@ -185,18 +193,18 @@ class _Share:
 
 
 class _Tree:
-    """What is open of the tree of a block."""
+    """What is open of a tree of a block."""
 
-    def __init__(self, search: SolverRun) -> None:
+    def __init__(self, search: SolverRun, network: CostNetwork | None) -> None:
         self.search = search
         self.effort = 0
         self.waiting = [_Share(_WHOLE)]
         self.running: dict[Future[TaskResult], _Share] = {}
         self._lost = 0
         self._fits = True
-        self._block = pickle.dumps(search.instance)
-        self._scale = scale_of(search.compiled)
-        self._terms = self._scale, tuple(map(len, domains_of(search.instance)))
+        self._block = pickle.dumps((search.instance, network))
+        self._terms = _terms(search)
+        self._scale = self._terms[0] if network is None else network.scale
 
     @property
     def is_open(self) -> bool:
@@ -271,6 +279,11 @@ class _Tree:
             self.search.notes.append(f"tasks lost with their worker, given again: {self._lost}")
 
 
+def _terms(search: SolverRun) -> Terms:
+    """Return what all must agree in who search a block."""
+    return scale_of(search.compiled), tuple(map(len, domains_of(search.instance)))
+
+
 # ------------------------------------------------------------------ in a worker
 
 
@@ -282,14 +295,10 @@ _lock = threading.Lock()
 def search_subtrees(task: Task) -> TaskResult:
     """Search the subtrees of a task for its time, the last first; raise nothing."""
     try:
-        search = SolverRun(
-            pickle.loads(task.block),  # noqa: S301 (of the process that holds the tree)
-            time_limit=task.time_limit,
-            seed=0,
-            threads=1,
-        )
+        instance, network = pickle.loads(task.block)  # noqa: S301 (of who holds the tree)
+        search = SolverRun(instance, time_limit=task.time_limit, seed=0, threads=1)
         search.offer(task.incumbent)
-        return _search(search, task)
+        return _search(search, network, task)
     except (TooLargeError, MemoryError) as error:
         failure = describe_error(error), True
     except Exception as error:
@@ -297,11 +306,11 @@ def search_subtrees(task: Task) -> TaskResult:
     return TaskResult(task.subtrees, task.incumbent, 0, *failure)
 
 
-def _search(search: SolverRun, task: Task) -> TaskResult:
+def _search(search: SolverRun, network: CostNetwork | None, task: Task) -> TaskResult:
     assert search.best is not None  # noqa: S101 (the task has one)
     left = list(task.subtrees)
     effort = 0
-    root = _find_root(search, task)
+    root = _find_root(search, network, task)
     end = time.thread_time() + task.seconds
     while root is not None and left:
         part = search.subproblem(search.instance)  # its bounds are those of these subtrees only
@@ -320,8 +329,8 @@ def _search(search: SolverRun, task: Task) -> TaskResult:
     return TaskResult(tuple(left), search.best, effort)
 
 
-def _find_root(search: SolverRun, task: Task) -> CostNetwork | None:
-    """Return the network of a block, made now if it is not kept; None if there is no time.
+def _find_root(search: SolverRun, network: CostNetwork | None, task: Task) -> CostNetwork | None:
+    """Return the network of a tree, made now if it is not kept; None if there is no time.
 
     The schedule that it was pruned by is offered to the search.
     """
@@ -329,10 +338,9 @@ def _find_root(search: SolverRun, task: Task) -> CostNetwork | None:
         if task.block not in _roots:
             part = search.subproblem(search.instance)
             part.offer(task.incumbent)
-            network = build(part)
-            if (network.scale, network.sizes) != task.terms:
+            if _terms(part) != task.terms:
                 raise SolverError("the worker runs another version of the package")
-            network = shrink(part, network, elimination.MAX_CELLS)
+            network = shrink(part, network or build(part), elimination.MAX_CELLS)
             if part.stopped and not part.proved:
                 return None
             while len(_roots) >= _KEPT:
