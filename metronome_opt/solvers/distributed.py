@@ -22,7 +22,7 @@ import pickle
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -56,9 +56,9 @@ class Siblings:
     offsets: tuple[int, ...]
     floors: tuple[int, ...]  # ascending
 
-    def part(self, first: int, step: int) -> Siblings:
-        """Return every `step`th of them."""
-        return replace(self, offsets=self.offsets[first::step], floors=self.floors[first::step])
+    def half(self, first: int) -> Siblings:
+        """Return every second of them from the first, or the second, on."""
+        return replace(self, offsets=self.offsets[first::2], floors=self.floors[first::2])
 
 
 Root = tuple[SolverRun, CostNetwork | None]
@@ -97,15 +97,8 @@ class Task:
     time_limit: float | None
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """The subtrees that a task left open, its best schedule, and its effort; or why it failed."""
-
-    subtrees: Subtrees
-    incumbent: tuple[int, ...]
-    effort: int
-    failure: str = ""
-    does_not_fit: bool = False
+TaskResult = tuple[Subtrees, tuple[int, ...], int]
+"""The subtrees that a task left open, its best schedule, and its effort."""
 
 
 # ------------------------------------------------------------------ where the tree is
@@ -144,16 +137,15 @@ def prove(roots: Sequence[Root], pool: Pool) -> bool:
     try:
         while len(trees) < len(roots) or any(tree.is_open for tree in trees):
             trees += [_Tree(*root) for root in roots[len(trees) :]]
-            try:
-                _give_out(trees, pool)
-                pool.check()
-                running = [future for tree in trees for future in tree.running]
-                wait(running, _POLL_S, return_when=FIRST_COMPLETED)
-                for tree in trees:
-                    tree.collect()
-            except PoolGoneError as error:
-                trees[0].search.notes.append(f"executor: it is gone ({error}); went on without it")
-                return False
+            _give_out(trees, pool)
+            pool.check()
+            running = [future for tree in trees for future in tree.running]
+            wait(running, _POLL_S, return_when=FIRST_COMPLETED)
+            for tree in trees:
+                tree.collect()
+    except PoolGoneError as error:
+        trees[0].search.notes.append(f"executor: it is gone ({error}); went on without it")
+        return False
     finally:
         for tree in trees:
             tree.end()
@@ -188,7 +180,7 @@ class _Share:
         """
         top, *rest = self.subtrees
         if len(top.offsets) > 1:
-            return [_Share((top.part(0, 2), *rest)), _Share((top.part(1, 2),))]
+            return [_Share((top.half(0), *rest)), _Share((top.half(1),))]
         return [_Share((top,)), _Share(tuple(rest))] if rest else [self]
 
 
@@ -226,14 +218,8 @@ class _Tree:
             chosen, *self.waiting = chosen.split()
         assert self.search.best is not None  # noqa: S101 (the caller's business)
         seconds = _TASK_S if self.waiting else _SHORT_TASK_S
-        task = Task(
-            self._block,
-            self._terms,
-            self.search.best,
-            chosen.subtrees,
-            seconds,
-            self.search.remaining,
-        )
+        best, left = self.search.best, self.search.remaining
+        task = Task(self._block, self._terms, best, chosen.subtrees, seconds, left)
         self.running[pool.submit(search_subtrees, task)] = chosen
 
     def collect(self) -> None:
@@ -241,28 +227,24 @@ class _Tree:
         for future in [future for future in self.running if future.done()]:
             searched = self.running.pop(future)
             try:
-                found = future.result()
-            except (Exception, CancelledError) as error:  # lost: `search_subtrees` raises nothing
+                subtrees, incumbent, effort = future.result()
+            except SolverError:
+                raise
+            except (TooLargeError, MemoryError) as error:
+                self.search.notes.append(f"no elimination: {describe_error(error)}")
+                self._fits = False
+            except Exception as error:  # lost: `search_subtrees` raises no other
                 self._lost += 1
                 if searched.lost + 1 >= _MAX_LOST:
                     raise PoolGoneError(f"a task was lost {_MAX_LOST} times: {error}") from None
                 self.waiting.append(_Share(searched.subtrees, searched.lost + 1))
             else:
-                self._take(found)
+                self.search.offer(incumbent, elimination.SOURCE)
+                self.effort += effort
+                if subtrees:
+                    self.waiting.append(_Share(subtrees))
         if self._fits:
             self._drop_and_bound()
-
-    def _take(self, found: TaskResult) -> None:
-        if found.does_not_fit:
-            self.search.notes.append(f"no elimination: {found.failure}")
-            self._fits = False
-        elif found.failure:
-            raise SolverError(f"elimination failed in a worker ({found.failure})")
-        else:
-            self.search.offer(found.incumbent, elimination.SOURCE)
-            self.effort += found.effort
-            if found.subtrees:
-                self.waiting.append(_Share(found.subtrees))
 
     def _drop_and_bound(self) -> None:
         """Drop what cannot be better, and report what is true of the rest."""
@@ -293,40 +275,48 @@ _lock = threading.Lock()
 
 
 def search_subtrees(task: Task) -> TaskResult:
-    """Search the subtrees of a task for its time, the last first; raise nothing."""
+    """Search the subtrees of a task for its time, the last first.
+
+    Raises
+    ------
+    TooLargeError, MemoryError
+        If the network does not fit.
+    SolverError
+        If anything else fails.
+    """
     try:
-        instance, network = pickle.loads(task.block)  # noqa: S301 (of who holds the tree)
-        search = SolverRun(instance, time_limit=task.time_limit, seed=0, threads=1)
-        search.offer(task.incumbent)
-        return _search(search, network, task)
-    except (TooLargeError, MemoryError) as error:
-        failure = describe_error(error), True
+        return _search(task)
+    except (TooLargeError, MemoryError):
+        raise
     except Exception as error:
-        failure = f"{type(error).__name__}: {error}", False
-    return TaskResult(task.subtrees, task.incumbent, 0, *failure)
+        reason = f"{type(error).__name__}: {error}"
+        raise SolverError(f"elimination failed in a worker ({reason})") from None
 
 
-def _search(search: SolverRun, network: CostNetwork | None, task: Task) -> TaskResult:
-    assert search.best is not None  # noqa: S101 (the task has one)
+def _search(task: Task) -> TaskResult:
+    instance, network = pickle.loads(task.block)  # noqa: S301 (of who holds the tree)
+    search = SolverRun(instance, time_limit=task.time_limit, seed=0, threads=1)
+    search.offer(task.incumbent)
+    root = _find_root(search, network, task)
+    best = search.best or task.incumbent
     left = list(task.subtrees)
     effort = 0
-    root = _find_root(search, network, task)
     end = time.thread_time() + task.seconds
     while root is not None and left:
-        part = search.subproblem(search.instance)  # its bounds are those of these subtrees only
-        part.offer(search.best)
+        part = search.subproblem(instance)  # its bounds are those of these subtrees only
+        part.offer(best)
         attempt = _begin(part, root, left[-1])
         attempt.expand(1)  # at least: a task comes further, however long it takes to begin
         while not part.stopped and time.thread_time() < end:
             attempt.expand(1)
         effort += attempt.effort
-        search.offer(part.best or search.best)
+        best = part.best or best
         if part.stopped and not part.proved:
             break  # perhaps amid a node
         left[-1:] = [_siblings(here) for here in attempt.path if (here.open <= attempt.limit).any()]
         if time.thread_time() >= end:
             break
-    return TaskResult(tuple(left), search.best, effort)
+    return tuple(left), best, effort
 
 
 def _find_root(search: SolverRun, network: CostNetwork | None, task: Task) -> CostNetwork | None:

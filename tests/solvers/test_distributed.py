@@ -62,7 +62,11 @@ class Serial(Executor):
         if self.draw.random() < self.losses / 2:
             future.set_exception(BrokenExecutor("killed before"))
             return future
-        result = pickle.loads(pickle.dumps(fn(*sent[0], **sent[1])))
+        try:
+            result = pickle.loads(pickle.dumps(fn(*sent[0], **sent[1])))
+        except Exception as error:
+            future.set_exception(pickle.loads(pickle.dumps(error)))
+            return future
         if self.draw.random() < self.losses / 2:
             future.set_exception(BrokenExecutor("killed after"))
         else:
@@ -143,7 +147,7 @@ def test_subtrees_are_divided_among_workers(monkeypatch: pytest.MonkeyPatch) -> 
             return future
 
     assert distributed.prove([(search, None)], Pool(Idle(), 4))
-    first = search_subtrees(sent[0]).subtrees
+    first, _, _ = search_subtrees(sent[0])
     divided = [siblings for task in sent[1:] for siblings in task.subtrees]
     given = [
         (siblings.decisions, siblings.job, offset)
