@@ -10,7 +10,7 @@ elimination begins on the shifted costs. A round of improvement goes to the bloc
 With one thread the two take turns, and improvement has `_ALONE_SHARE` of what is left at most; with
 several, one thread improves for as long as that is promising, after a generation without gain for
 half of the time, and the others prove. They share a sweep that is under way. With a pool, its
-workers search the trees of elimination (`distributed`), and the threads do the rest. Where nothing
+workers search all trees of elimination (`distributed`), and the threads do the rest. Where nothing
 is left to prove with, improvement goes on until the end of the time.
 """
 
@@ -27,6 +27,7 @@ from metronome_opt.pools import Pool
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import distributed, greedy, local
 from metronome_opt.solvers.blocks import BlockRun, Blocks, join_until_done
+from metronome_opt.solvers.cost_network.model import CostNetwork
 from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.elimination import Elimination
 from metronome_opt.solvers.link_groups import LinkGroups
@@ -73,6 +74,8 @@ class _Portfolio:
         self.blocks = Blocks(search)
         self._link_groups = {run: LinkGroups(run.search) for run in self.blocks.runs}
         self._provers: list[Prover] = []  # without what a thread works with, but for shared sweeps
+        self._trees: list[distributed.Root] = []  # for the pool, if there is one
+        self._distributes = search.pool is not None
         # The maximum share of the time left for one generation, for all blocks together.
         self._improving = 1.0 if search.threads > 1 else _ALONE_SHARE
         self._lock = threading.Condition()
@@ -97,22 +100,18 @@ class _Portfolio:
 
     def finish(self) -> None:
         """Prove and improve what is open until nothing is, or the time is over."""
-        pool = self._search.pool
-        tables = []  # blocks for elimination
         for run in self.blocks.open:
             if not self._link_groups[run].exhausted:
                 self._provers.append(self._link_groups[run])
             several = len(run.search.compiled.links) > 1  # the jobs of one link all meet
             if several and not self._only_branch:
                 self._provers.append(CostShifting(run.search))
-                tables.append(run.search)
-        if pool is None:
-            self._provers += map(Elimination, tables)
-        threads = self._search.threads
+                self._eliminate(run.search)
+        threads, pool = self._search.threads, self._search.pool
         if threads > 1 or pool is not None:
             tasks = [self._improve, *[self._prove] * (threads - 1)]
             if pool is not None:
-                tasks.append(partial(self._distribute, tables, pool))
+                tasks.append(partial(self._distribute, pool))
             self._together(tasks)
             return
         rounds: Iterable[int] = (
@@ -148,11 +147,20 @@ class _Portfolio:
                 self._search.end(StopReason.FINISHED)  # the pool waits for the other tasks
                 raise
 
-    def _distribute(self, searches: list[SolverRun], pool: Pool) -> None:
-        """Have blocks proved by the workers of a pool, and here once it is gone."""
-        if not distributed.prove(searches, pool):
+    def _eliminate(self, search: SolverRun, network: CostNetwork | None = None) -> None:
+        """Begin an elimination of a block, by the workers of the pool if there is one."""
+        if self._distributes:
+            self._trees.append((search, network))
+        else:
+            self._provers.append(Elimination(search, network))
+
+    def _distribute(self, pool: Pool) -> None:
+        """Have trees searched by the workers of a pool, and here once it is gone."""
+        if not distributed.prove(self._trees, pool):
             with self._lock:
-                self._provers += map(Elimination, searches)
+                self._distributes = False
+                for tree in self._trees:
+                    self._eliminate(*tree)
             self._prove()
 
     def _prove(self) -> None:
@@ -194,7 +202,7 @@ class _Portfolio:
         with self._lock:
             if isinstance(prover, CostShifting):
                 while prover.networks:
-                    self._provers.append(Elimination(prover.search, prover.networks.pop()))
+                    self._eliminate(prover.search, prover.networks.pop())
             elif not prover.exhausted:
                 self._provers.append(prover)
             self._provers = [

@@ -22,7 +22,7 @@ import pickle
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -44,7 +44,7 @@ _SHORT_TASK_S = 0.2  # while others wait for what it leaves open
 _PER_SPARE_TASK = 4  # workers: for so many one more task waits there
 _POLL_S = 0.05
 _MAX_LOST = 5  # losses of one task, after which the executor counts as gone
-_KEPT = 4  # networks in a worker
+_KEPT = 6  # networks in a worker: three of a block
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,14 @@ class Siblings:
     offsets: tuple[int, ...]
     floors: tuple[int, ...]  # ascending
 
-    def part(self, first: int, step: int) -> Siblings:
-        """Return every `step`th of them."""
-        return replace(self, offsets=self.offsets[first::step], floors=self.floors[first::step])
+    def half(self, first: int) -> Siblings:
+        """Return every second of them from the first, or the second, on."""
+        return replace(self, offsets=self.offsets[first::2], floors=self.floors[first::2])
 
 
+Root = tuple[SolverRun, CostNetwork | None]
+"""The search of a block with an incumbent, and the network of its tree; None for its links'."""
+Terms = tuple[Fraction, tuple[int, ...]]
 Subtrees = tuple[Siblings, ...]
 """Those of a task, from the top of the tree down."""
 _WHOLE = (Siblings((), -1, (0,), (0,)),)
@@ -74,9 +77,10 @@ class Task:
     Attributes
     ----------
     block
-        The pickled instance.
+        The pickled instance, and the network of its tree, or None for that of its links.
     terms
-        Value of a unit, and number of offsets of each job: what all workers must agree in.
+        Smallest step of contention, and number of offsets of each job: what all workers must agree
+        in.
     incumbent
         The best offsets so far.
     seconds
@@ -86,22 +90,15 @@ class Task:
     """
 
     block: bytes
-    terms: tuple[Fraction, tuple[int, ...]]
+    terms: Terms
     incumbent: tuple[int, ...]
     subtrees: Subtrees
     seconds: float
     time_limit: float | None
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """The subtrees that a task left open, its best schedule, and its effort; or why it failed."""
-
-    subtrees: Subtrees
-    incumbent: tuple[int, ...]
-    effort: int
-    failure: str = ""
-    does_not_fit: bool = False
+TaskResult = tuple[Subtrees, tuple[int, ...], int]
+"""The subtrees that a task left open, its best schedule, and its effort."""
 
 
 # ------------------------------------------------------------------ where the tree is
@@ -112,16 +109,19 @@ def run(search: SolverRun) -> None:
     pool = search.pool
 
     def prove_block(block: SolverRun) -> None:
-        if pool is None or not prove([block], pool):
+        if pool is None or not prove([(block, None)], pool):
             elimination.prove(block)
 
     solve_in_blocks(search, prove_block)
 
 
-def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
+def prove(roots: Sequence[Root], pool: Pool) -> bool:
     """Let the workers search until all is proved, stopped or does not fit.
 
-    Each search is that of a block with an incumbent.
+    Parameters
+    ----------
+    roots
+        The trees; more may be appended meanwhile.
 
     Returns
     -------
@@ -133,19 +133,19 @@ def prove(searches: Sequence[SolverRun], pool: Pool) -> bool:
     SolverError
         If a task fails.
     """
-    trees = [_Tree(search) for search in searches]
+    trees: list[_Tree] = []
     try:
-        while any(tree.is_open for tree in trees):
-            try:
-                _give_out(trees, pool)
-                pool.check()
-                running = [future for tree in trees for future in tree.running]
-                wait(running, _POLL_S, return_when=FIRST_COMPLETED)
-                for tree in trees:
-                    tree.collect()
-            except PoolGoneError as error:
-                searches[0].notes.append(f"executor: it is gone ({error}); went on without it")
-                return False
+        while len(trees) < len(roots) or any(tree.is_open for tree in trees):
+            trees += [_Tree(*root) for root in roots[len(trees) :]]
+            _give_out(trees, pool)
+            pool.check()
+            running = [future for tree in trees for future in tree.running]
+            wait(running, _POLL_S, return_when=FIRST_COMPLETED)
+            for tree in trees:
+                tree.collect()
+    except PoolGoneError as error:
+        trees[0].search.notes.append(f"executor: it is gone ({error}); went on without it")
+        return False
     finally:
         for tree in trees:
             tree.end()
@@ -180,23 +180,23 @@ class _Share:
         """
         top, *rest = self.subtrees
         if len(top.offsets) > 1:
-            return [_Share((top.part(0, 2), *rest)), _Share((top.part(1, 2),))]
+            return [_Share((top.half(0), *rest)), _Share((top.half(1),))]
         return [_Share((top,)), _Share(tuple(rest))] if rest else [self]
 
 
 class _Tree:
-    """What is open of the tree of a block."""
+    """What is open of a tree of a block."""
 
-    def __init__(self, search: SolverRun) -> None:
+    def __init__(self, search: SolverRun, network: CostNetwork | None) -> None:
         self.search = search
         self.effort = 0
         self.waiting = [_Share(_WHOLE)]
         self.running: dict[Future[TaskResult], _Share] = {}
         self._lost = 0
         self._fits = True
-        self._block = pickle.dumps(search.instance)
-        self._scale = scale_of(search.compiled)
-        self._terms = self._scale, tuple(map(len, domains_of(search.instance)))
+        self._block = pickle.dumps((search.instance, network))
+        self._terms = _terms(search)
+        self._scale = self._terms[0] if network is None else network.scale
 
     @property
     def is_open(self) -> bool:
@@ -218,14 +218,8 @@ class _Tree:
             chosen, *self.waiting = chosen.split()
         assert self.search.best is not None  # noqa: S101 (the caller's business)
         seconds = _TASK_S if self.waiting else _SHORT_TASK_S
-        task = Task(
-            self._block,
-            self._terms,
-            self.search.best,
-            chosen.subtrees,
-            seconds,
-            self.search.remaining,
-        )
+        best, left = self.search.best, self.search.remaining
+        task = Task(self._block, self._terms, best, chosen.subtrees, seconds, left)
         self.running[pool.submit(search_subtrees, task)] = chosen
 
     def collect(self) -> None:
@@ -233,28 +227,24 @@ class _Tree:
         for future in [future for future in self.running if future.done()]:
             searched = self.running.pop(future)
             try:
-                found = future.result()
-            except (Exception, CancelledError) as error:  # lost: `search_subtrees` raises nothing
+                subtrees, incumbent, effort = future.result()
+            except SolverError:
+                raise
+            except (TooLargeError, MemoryError) as error:
+                self.search.notes.append(f"no elimination: {describe_error(error)}")
+                self._fits = False
+            except Exception as error:  # lost: `search_subtrees` raises no other
                 self._lost += 1
                 if searched.lost + 1 >= _MAX_LOST:
                     raise PoolGoneError(f"a task was lost {_MAX_LOST} times: {error}") from None
                 self.waiting.append(_Share(searched.subtrees, searched.lost + 1))
             else:
-                self._take(found)
+                self.search.offer(incumbent, elimination.SOURCE)
+                self.effort += effort
+                if subtrees:
+                    self.waiting.append(_Share(subtrees))
         if self._fits:
             self._drop_and_bound()
-
-    def _take(self, found: TaskResult) -> None:
-        if found.does_not_fit:
-            self.search.notes.append(f"no elimination: {found.failure}")
-            self._fits = False
-        elif found.failure:
-            raise SolverError(f"elimination failed in a worker ({found.failure})")
-        else:
-            self.search.offer(found.incumbent, elimination.SOURCE)
-            self.effort += found.effort
-            if found.subtrees:
-                self.waiting.append(_Share(found.subtrees))
 
     def _drop_and_bound(self) -> None:
         """Drop what cannot be better, and report what is true of the rest."""
@@ -271,6 +261,11 @@ class _Tree:
             self.search.notes.append(f"tasks lost with their worker, given again: {self._lost}")
 
 
+def _terms(search: SolverRun) -> Terms:
+    """Return what all must agree in who search a block."""
+    return scale_of(search.compiled), tuple(map(len, domains_of(search.instance)))
+
+
 # ------------------------------------------------------------------ in a worker
 
 
@@ -280,48 +275,52 @@ _lock = threading.Lock()
 
 
 def search_subtrees(task: Task) -> TaskResult:
-    """Search the subtrees of a task for its time, the last first; raise nothing."""
+    """Search the subtrees of a task for its time, the last first.
+
+    Raises
+    ------
+    TooLargeError, MemoryError
+        If the network does not fit.
+    SolverError
+        If anything else fails.
+    """
     try:
-        search = SolverRun(
-            pickle.loads(task.block),  # noqa: S301 (of the process that holds the tree)
-            time_limit=task.time_limit,
-            seed=0,
-            threads=1,
-        )
-        search.offer(task.incumbent)
-        return _search(search, task)
-    except (TooLargeError, MemoryError) as error:
-        failure = describe_error(error), True
+        return _search(task)
+    except (TooLargeError, MemoryError):
+        raise
     except Exception as error:
-        failure = f"{type(error).__name__}: {error}", False
-    return TaskResult(task.subtrees, task.incumbent, 0, *failure)
+        reason = f"{type(error).__name__}: {error}"
+        raise SolverError(f"elimination failed in a worker ({reason})") from None
 
 
-def _search(search: SolverRun, task: Task) -> TaskResult:
-    assert search.best is not None  # noqa: S101 (the task has one)
+def _search(task: Task) -> TaskResult:
+    instance, network = pickle.loads(task.block)  # noqa: S301 (of who holds the tree)
+    search = SolverRun(instance, time_limit=task.time_limit, seed=0, threads=1)
+    search.offer(task.incumbent)
+    root = _find_root(search, network, task)
+    best = search.best or task.incumbent
     left = list(task.subtrees)
     effort = 0
-    root = _find_root(search, task)
     end = time.thread_time() + task.seconds
     while root is not None and left:
-        part = search.subproblem(search.instance)  # its bounds are those of these subtrees only
-        part.offer(search.best)
+        part = search.subproblem(instance)  # its bounds are those of these subtrees only
+        part.offer(best)
         attempt = _begin(part, root, left[-1])
         attempt.expand(1)  # at least: a task comes further, however long it takes to begin
         while not part.stopped and time.thread_time() < end:
             attempt.expand(1)
         effort += attempt.effort
-        search.offer(part.best or search.best)
+        best = part.best or best
         if part.stopped and not part.proved:
             break  # perhaps amid a node
         left[-1:] = [_siblings(here) for here in attempt.path if (here.open <= attempt.limit).any()]
         if time.thread_time() >= end:
             break
-    return TaskResult(tuple(left), search.best, effort)
+    return tuple(left), best, effort
 
 
-def _find_root(search: SolverRun, task: Task) -> CostNetwork | None:
-    """Return the network of a block, made now if it is not kept; None if there is no time.
+def _find_root(search: SolverRun, network: CostNetwork | None, task: Task) -> CostNetwork | None:
+    """Return the network of a tree, made now if it is not kept; None if there is no time.
 
     The schedule that it was pruned by is offered to the search.
     """
@@ -329,10 +328,9 @@ def _find_root(search: SolverRun, task: Task) -> CostNetwork | None:
         if task.block not in _roots:
             part = search.subproblem(search.instance)
             part.offer(task.incumbent)
-            network = build(part)
-            if (network.scale, network.sizes) != task.terms:
+            if _terms(part) != task.terms:
                 raise SolverError("the worker runs another version of the package")
-            network = shrink(part, network, elimination.MAX_CELLS)
+            network = shrink(part, network or build(part), elimination.MAX_CELLS)
             if part.stopped and not part.proved:
                 return None
             while len(_roots) >= _KEPT:

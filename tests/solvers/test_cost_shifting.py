@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import product
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.solvers import cost_shifting as module
 from metronome_opt.solvers import elimination
+from metronome_opt.solvers.budget import Budget
 from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.kernels.min_marginals import triangle_marginals
 from metronome_opt.solvers.presolve.blocks import split
@@ -130,6 +132,27 @@ def test_three_pairs_around_a_triangle() -> None:
     search = searching(instance_of(*jobs))
     sweep(search)
     assert search.bound == 10
+
+
+def test_marginals_do_not_depend_on_slices_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that reads the clock after every offset shifts the costs of one that never does."""
+    instance = instance_of(
+        bursting("a", "lm"), bursting("b", "lm"), bursting("c", "lm", (0, 4)), bursting("d", "m")
+    )
+    shifted = []
+    for size in (1, 100):
+
+        def slices(_: Budget, steps: int, *, size: int = size) -> Iterator[int]:
+            yield from (min(size, steps - done) for done in range(0, steps, size))
+
+        monkeypatch.setattr(Budget, "slices", slices)
+        shifting = CostShifting(searching(instance, {"a": 0, "b": 0, "c": 0, "d": 0}))
+        shifting.step()
+        costs = shifting.network().pair_costs
+        shifted.append(
+            [(pair, cost.tolist()) for pairs in costs.values() for pair, cost in pairs.items()]
+        )
+    assert shifted[0] == shifted[1]
 
 
 def test_marginals_of_a_triangle() -> None:

@@ -30,6 +30,7 @@ from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import distributed, elimination
 from metronome_opt.solvers.cost_network import tables
+from metronome_opt.solvers.cost_shifting import CostShifting
 from metronome_opt.solvers.distributed import Task, search_subtrees
 from metronome_opt.verify import verify_schedule
 from tests.builders import HARD, fault_of, hard_instance, two_jobs
@@ -51,15 +52,21 @@ class Serial(Executor):
         self.draw = draw or random.Random(0)
         self.losses = losses
         self.tasks = 0
+        self.before: Callable[[int], object] = lambda _: None
 
     def submit(self, fn: Compute, /, *args: Any, **kwargs: Any) -> Future[Any]:
         self.tasks += 1
+        self.before(self.tasks)
         future: Future[Any] = Future()
         sent = pickle.loads(pickle.dumps((args, kwargs)))  # as by a process
         if self.draw.random() < self.losses / 2:
             future.set_exception(BrokenExecutor("killed before"))
             return future
-        result = pickle.loads(pickle.dumps(fn(*sent[0], **sent[1])))
+        try:
+            result = pickle.loads(pickle.dumps(fn(*sent[0], **sent[1])))
+        except Exception as error:
+            future.set_exception(pickle.loads(pickle.dumps(error)))
+            return future
         if self.draw.random() < self.losses / 2:
             future.set_exception(BrokenExecutor("killed after"))
         else:
@@ -83,19 +90,38 @@ def in_small_steps(patch: pytest.MonkeyPatch, max_cells: int) -> None:
     st.sampled_from((1, 3)),
     st.sampled_from((0.0, 0.3)),
     st.integers(0, 10),
+    st.integers(0, 3),
 )
 @examples(80)
 def test_tasks_prove_the_optimum(
-    drawn: tuple[Instance, dict[str, int]], max_cells: int, width: int, losses: float, seed: int
+    drawn: tuple[Instance, dict[str, int]],
+    max_cells: int,
+    width: int,
+    losses: float,
+    seed: int,
+    sweeps: int,
 ) -> None:
-    """A kept network may be of another incumbent, as that of another worker is."""
+    """A kept network may be of another incumbent, as that of another worker is.
+
+    Costs are shifted meanwhile, and another tree of them begins.
+    """
     best = optimum(drawn[0])
     executor = Serial(random.Random(seed), losses)
     with pytest.MonkeyPatch.context() as patch:
         in_small_steps(patch, max_cells)
         for offsets in (drawn[1], None):
             search = searching(drawn[0], offsets)
-            assert distributed.prove([search], Pool(executor, width))
+            roots: list[distributed.Root] = [(search, None)]
+            shifted = CostShifting(search)
+
+            def shift(task: int, *, roots: Any = roots, shifted: CostShifting = shifted) -> None:
+                if task <= sweeps and shifted.stage < 2:
+                    shifted.step()
+                if task == sweeps and not shifted.search.proved:
+                    roots.append((shifted.search, shifted.network()))
+
+            executor.tasks, executor.before = 0, shift
+            assert distributed.prove(roots, Pool(executor, width))
             assert search.incumbent == search.bound == best
             assert all(event.bound is None or event.bound <= best for event in search.trajectory)
             executor.losses = 0.0
@@ -120,8 +146,8 @@ def test_subtrees_are_divided_among_workers(monkeypatch: pytest.MonkeyPatch) -> 
                 search.end(StopReason.FINISHED)
             return future
 
-    assert distributed.prove([search], Pool(Idle(), 4))
-    first = search_subtrees(sent[0]).subtrees
+    assert distributed.prove([(search, None)], Pool(Idle(), 4))
+    first, _, _ = search_subtrees(sent[0])
     divided = [siblings for task in sent[1:] for siblings in task.subtrees]
     given = [
         (siblings.decisions, siblings.job, offset)
@@ -157,7 +183,7 @@ def test_run_goes_on_without_executor_that_ends(solver: str) -> None:
 
 def test_task_that_is_always_lost_ends_the_executor() -> None:
     search = searching(HARD)
-    assert not distributed.prove([search], Pool(Serial(losses=2.0), 2))
+    assert not distributed.prove([(search, None)], Pool(Serial(losses=2.0), 2))
     (gone, lost) = search.notes
     assert gone == (
         "executor: it is gone (a task was lost 5 times: killed before); went on without it"
@@ -171,11 +197,27 @@ def test_fault_in_task_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(distributed, "_begin", broken)
     with pytest.raises(SolverError, match=r"failed in a worker \(ZeroDivisionError: a mistake\)"):
-        distributed.prove([searching(HARD)], Pool(Serial(), 1))
+        distributed.prove([(searching(HARD), None)], Pool(Serial(), 1))
 
 
-def test_worker_of_another_version_is_an_error() -> None:
+def test_tree_of_shifted_costs_is_searched_by_itself() -> None:
+    """Nothing but it proves the optimum."""
+    search = searching(SMALL)
+    shifted = CostShifting(search)
+    shifted.step()
+    assert not search.proved
+    best = solve(SMALL, "elimination", threads=1, time_limit=None).value
+    assert distributed.prove([(search, shifted.network())], Pool(Serial(), 2))
+    assert search.incumbent == search.bound == best
+
+
+@pytest.mark.parametrize("is_shifted", [False, True])
+def test_worker_of_another_version_is_an_error(*, is_shifted: bool) -> None:
     """Its offsets may be counted from another rotation."""
+    search = searching(HARD)
+    shifted = CostShifting(search)
+    shifted.step()
+    root = search, shifted.network() if is_shifted else None
 
     class Other(Serial):
         def submit(self, fn: Compute, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -185,7 +227,7 @@ def test_worker_of_another_version_is_an_error() -> None:
 
     distributed._roots.clear()
     with pytest.raises(SolverError, match="another version"):
-        distributed.prove([searching(HARD)], Pool(Other(), 1))
+        distributed.prove([root], Pool(Other(), 1))
 
 
 def test_tasks_that_lack_memory_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +236,7 @@ def test_tasks_that_lack_memory_are_noted(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(distributed, "_begin", starved)
     search = searching(HARD)
-    assert distributed.prove([search], Pool(Serial(), 1))
+    assert distributed.prove([(search, None)], Pool(Serial(), 1))
     assert search.notes == ["no elimination: out of memory"]
     assert not search.proved
 

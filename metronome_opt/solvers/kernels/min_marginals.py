@@ -44,7 +44,8 @@ def link_marginals(
     cost
         Scaled cost of users a < b by the difference of their offsets, shape (users, users, g).
     marginal
-        In and out, likewise. At the beginning all entries are equal: nothing above is asked for.
+        In and out, likewise. Before the first call all entries are equal: nothing above is asked
+        for. Those of no pair stay so.
     first, last
         Without effect on a link of two users.
 
@@ -54,7 +55,7 @@ def link_marginals(
         How often a user was scored.
     """
     count = users.job.shape[0]
-    cap = marginal[0, 1, 0]
+    cap = marginal[0, 0, 0]  # of no pair: as it was before the first call
     offset = np.zeros(count, np.int64)
     at = np.zeros(count, np.int64)
     spent = np.zeros(count + 1, np.int64)
