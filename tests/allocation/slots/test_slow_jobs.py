@@ -34,6 +34,7 @@ def test_slow_job_is_simulated_to_its_end(objective: str) -> None:
     assert verify_schedule(result.instance, result.schedule) == ()
 
 
+@pytest.mark.slow
 def test_slow_jobs_that_share_a_link_take_as_long_as_all_of_them() -> None:
     jobs = [SLOW.model_copy(update={"name": name}) for name in "ab"]
     result = allocate(instance(*jobs), time_limit=20)

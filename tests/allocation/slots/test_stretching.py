@@ -32,7 +32,10 @@ def stretchable(slots: int) -> Instance:
     )
 
 
-@pytest.mark.parametrize(("slots", "limit"), [(1, None), (3, None), (1, "20%"), (9, "5%")])
+@pytest.mark.parametrize(
+    ("slots", "limit"),
+    [pytest.param(1, None, marks=pytest.mark.slow), (3, None), (1, "20%"), (9, "5%")],
+)
 def test_jobs_are_stretched_within_both_limits(slots: int, limit: str | None) -> None:
     result = minimum(stretchable(slots), stretch_limit=limit)
     assert_sound(result, "a b", within_loss=True)

@@ -150,6 +150,7 @@ def test_standard_input_is_read(text: bytes) -> None:
     assert done.stdout.startswith(b"period 100.00 ")
 
 
+@pytest.mark.slow
 def test_of_a_large_trace_only_what_is_read_is_kept(tmp_path: Path) -> None:
     """Values may end in the next part of the text; the number of ranks may come last."""
     other = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "args": {"dims": [1] * 50}}
