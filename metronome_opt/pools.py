@@ -98,7 +98,7 @@ def open_pool(executor: Executor | int | str) -> Iterator[Pool]:
     """
     if isinstance(executor, str):
         with dask_client(executor) as client:
-            pool = _pool_of(client)
+            pool = pool_of(client)
             try:
                 yield pool
             finally:
@@ -115,7 +115,7 @@ def open_pool(executor: Executor | int | str) -> Iterator[Pool]:
         width = getattr(executor, "_max_workers", None)
         yield Pool(executor, width if isinstance(width, int) else os.cpu_count() or 1)
     elif hasattr(executor, "get_executor") and hasattr(executor, "nthreads"):
-        yield _pool_of(executor)
+        yield pool_of(executor)
     else:
         raise InputError(
             "executor: must be a number of processes, the address of a Dask scheduler or an "
@@ -154,7 +154,7 @@ def dask_client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _pool_of(client: Any) -> Pool:
+def pool_of(client: Any) -> Pool:
     """Return the pool of a client of a Dask cluster, as wide as its workers have threads."""
     executor = client.get_executor(pure=False)  # two equal tasks are two tasks
     return Pool(executor, sum(client.nthreads().values()) or 1, lambda: client.status == "closed")
@@ -256,7 +256,7 @@ def _serve(connection: Connection) -> None:
         with suppress(EOFError, OSError):
             while True:
                 tasks.put(connection.recv_bytes())
-        os._exit(0)  # the parent is gone, and nobody waits for what is computed
+        os._exit(0)  # the parent is gone, and with it what waits for the result
 
     threading.Thread(target=receive, daemon=True).start()
     while True:

@@ -22,7 +22,7 @@ from metronome_opt.bench.process import Limits, Task, TaskOutcome, run_task
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import FrozenMap, NonNegative, Positive
-from metronome_opt.pools import dask_client
+from metronome_opt.pools import dask_client, pool_of
 
 _POLL_S = 5.0
 
@@ -249,11 +249,10 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
     """
     with dask_client(address) as client:
         stop: Any = import_module("distributed").Event(client=client)
-        executor = client.get_executor(pure=False)  # two equal tasks are two tasks
-        threads = sum(client.nthreads().values())
+        pool = pool_of(client)
+        executor = pool.executor
         try:
-            gone: Callable[[], bool] = lambda: client.status == "closed"  # noqa: E731
-            yield Pool(executor, processes or threads, stop, gone)
+            yield Pool(executor, processes or pool.width, stop, pool.is_gone)
         finally:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()

@@ -46,7 +46,7 @@ class BlockRun:
 
     @property
     def promising(self) -> Population | None:
-        """The local search, if it is worth going on with beside proofs."""
+        """The local search, if it is promising beside proofs."""
         population = self.population
         stalled = population is None or population.stalled >= local.MAX_STALLED
         return None if stalled else population

@@ -79,8 +79,7 @@ class Task:
     block
         The pickled instance, and the network of its tree, or None for that of its links.
     terms
-        Smallest step of contention, and number of offsets of each job: what all workers must agree
-        in.
+        Smallest step of contention, and number of offsets of each job: the terms of all workers.
     incumbent
         The best offsets so far.
     seconds
@@ -249,8 +248,8 @@ class _Tree:
     def _drop_and_bound(self) -> None:
         """Drop what cannot be better, and report what is true of the rest."""
         limit = self._limit
-        self.waiting = [each for each in self.waiting if each.floor <= limit]
-        floors = [each.floor for each in (*self.waiting, *self.running.values())]
+        self.waiting = [share for share in self.waiting if share.floor <= limit]
+        floors = [share.floor for share in (*self.waiting, *self.running.values())]
         self.search.raise_bound(min([limit + 1, *floors]) * self._scale, elimination.SOURCE)
 
     def end(self) -> None:
@@ -262,7 +261,7 @@ class _Tree:
 
 
 def _terms(search: SolverRun) -> Terms:
-    """Return what all must agree in who search a block."""
+    """Return the terms in which all searches of a block must agree."""
     return scale_of(search.compiled), tuple(map(len, domains_of(search.instance)))
 
 
@@ -294,7 +293,7 @@ def search_subtrees(task: Task) -> TaskResult:
 
 
 def _search(task: Task) -> TaskResult:
-    instance, network = pickle.loads(task.block)  # noqa: S301 (of who holds the tree)
+    instance, network = pickle.loads(task.block)  # noqa: S301 (from the process of the tree)
     search = SolverRun(instance, time_limit=task.time_limit, seed=0, threads=1)
     search.offer(task.incumbent)
     root = _find_root(search, network, task)

@@ -37,7 +37,7 @@ def read_costs(
         own = machine.region or "", machine.zone or ""
         if rack is not None and ends.setdefault(rack, own) != own:
             both = f"{'/'.join(own)} and {'/'.join(ends[rack])}"
-            topology.fail(f"rack {rack} has nodes in two zones, {both}; label its nodes alike")
+            topology.fail(f"rack {rack} has nodes in two zones, {both}; label them equally")
     if len(ends) > _MAX_RACKS:
         topology.fail(f"is for at most {_MAX_RACKS} racks, and there are {len(ends)}; remove it")
     there = {REGION_KEY: {own[0] for own in ends.values()}, ZONE_KEY: {z for _, z in ends.values()}}

@@ -244,9 +244,9 @@ def _patch_train_job(workload: KubernetesObject, pods: PodTemplate) -> tuple[Fie
     own, spec = f"{DEFAULT_GROUP}/inject", workload / "spec"
     patches = (spec / "runtimePatches").items()
     path = "trainingRuntimeSpec.template.spec"
-    found = (each for each in patches if (each / "manager").value == own and each.at(path))
+    found = (patch for patch in patches if (patch / "manager").value == own and patch.at(path))
     new = {"manager": own, "trainingRuntimeSpec": {"template": {"spec": {}}}}
-    patch = next((each.value for each in found), new)
+    patch = next((its.value for its in found), new)
     job = {"name": pods.title, "template": {"spec": {"template": template.value}}}
     jobs = Field(patch, workload.where).at(path)
     replace_item(jobs, "replicatedJobs", job)

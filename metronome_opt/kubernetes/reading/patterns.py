@@ -48,7 +48,7 @@ def compile_pattern(pattern: Field) -> re.Pattern[str]:
         with catch_warnings(action="error"):
             regex = re.compile(_TOKEN.sub(_translate, text), re.ASCII)
     except (re.error, OverflowError, RecursionError, Warning) as error:
-        must = "must be a regular expression that RE2 and Python read alike"
+        must = "must be a regular expression that RE2 and Python read in the same way"
         pattern.fail(f"{must} ({error}); write it otherwise, or names by exactMatch")
     if not _is_fast(text):
         most = f"must repeat no group, and have at most {_MAX_CHOICES} repeats and groups"

@@ -120,7 +120,7 @@ class Pod(KubernetesObject):
     def job(self) -> str:
         """The job that it is a task of, by annotation, PodGroup, label or owner."""
         labels = (label.split() for kind in workload_kinds() for label in kind.job_labels)
-        known = ([self.labels.get(label) or "" for label in each] for each in labels)
+        known = ([self.labels.get(label) or "" for label in names] for names in labels)
         owner = self.owner[1] if self.owner else ""
         stated = [
             self.annotations.get(f"{DEFAULT_GROUP}/job"),

@@ -97,7 +97,7 @@ def add_intervals(groups: Sequence[tuple[Interval, Sequence[Interval]]]) -> tupl
     """
 
     def total(intervals: Sequence[Interval]) -> Interval:
-        lows, highs = [each.low for each in intervals], [each.high for each in intervals]
+        lows, highs = [part.low for part in intervals], [part.high for part in intervals]
         return Interval(
             None if None in lows else sum(filter(None, lows), Fraction(0)),
             None if None in highs else sum(filter(None, highs), Fraction(0)),
@@ -116,7 +116,7 @@ def add_intervals(groups: Sequence[tuple[Interval, Sequence[Interval]]]) -> tupl
         if last is None or (last.high and interval.low and last.high < interval.low):
             merged.append(interval)
         else:
-            highs = [each for each in (last.high, interval.high) if each is not None]
+            highs = [high for high in (last.high, interval.high) if high is not None]
             merged[-1] = Interval(last.low, max(highs) if len(highs) == 2 else None)
     return tuple(merged)
 

@@ -145,7 +145,7 @@ class Nondominated:
 
     def _branch(self, networks: Sequence[CostNetwork], cuts: tuple[Cut, ...]) -> None:
         """Look at all schedules if they are few; else give a job its offsets."""
-        has_tables = all(cost.excess is not None for each in networks for cost in each.costs)
+        has_tables = all(cost.excess is not None for network in networks for cost in network.costs)
         if has_tables and math.prod(networks[0].sizes) <= MAX_ENUMERATED:
             self._enumerate(networks)
             return
@@ -158,7 +158,7 @@ class Nondominated:
                 return
             below = (*cuts, *((*weights, int(floor[entry])) for weights, floor in floors))
             if self._corners(networks, below):
-                self.run([condition(each.given(job, int(entry))) for each in networks], below)
+                self.run([condition(network.given(job, int(entry))) for network in networks], below)
 
     def _children(
         self, networks: Sequence[CostNetwork], cuts: tuple[Cut, ...]
@@ -249,13 +249,15 @@ class Nondominated:
         """Return the network of a weighted sum of two others, none above its limit."""
         first, second = networks
         others = {cost.link: cost for cost in second.costs if cost.scope}
-        floor = sum(weight * each.floor for weight, each in zip(weights, networks, strict=True))
+        floor = sum(
+            weight * network.floor for weight, network in zip(weights, networks, strict=True)
+        )
         above = max(0, limit - floor) + 1
 
         def link_costs(link: int, domains: Sequence[Ints]) -> Ints | None:
             parts = [
-                contention_cells(self._search, each.compiled, link, domains, each.scale)
-                for each in networks
+                contention_cells(self._search, network.compiled, link, domains, network.scale)
+                for network in networks
             ]
             one, other = parts
             if one is None or other is None:
@@ -420,6 +422,6 @@ def _with_common_cells(networks: Sequence[CostNetwork]) -> list[CostNetwork]:
         return cost.with_table(np.where(alive[cost.link], cost.excess, dead))
 
     return [
-        replace(each, costs=tuple(cut_down(cost, each.headroom) for cost in each.costs))
-        for each in networks
+        replace(network, costs=tuple(cut_down(cost, network.headroom) for cost in network.costs))
+        for network in networks
     ]

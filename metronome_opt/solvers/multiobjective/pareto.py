@@ -178,8 +178,8 @@ def _front(
     ]
 
     def notify(current: GroupFront, closed: Sequence[Candidate]) -> None:
-        done = sum(each.done for each in groups)
-        points = sum(len(each.points) for each in groups if each.done or each is current)
+        done = sum(part.done for part in groups)
+        points = sum(len(part.points) for part in groups if part.done or part is current)
         values = tuple(point.values for point in closed)
         event = FrontEvent(whole.elapsed, done, len(groups), points, values)
         if callback is not None and callback(event):

@@ -352,7 +352,8 @@ def test_usual_patterns_are_matched(pattern: str) -> None:
 def test_patterns_that_go_or_python_does_not_read_are_refused(pattern: str, reason: str) -> None:
     line = fault(*machines(), hyper("s0", member(regexMatch={"pattern": pattern})), job())
     place = "file: document 4: HyperNode s0: spec.members[0].selector.regexMatch.pattern: must be"
-    assert line.startswith(f"{place} a regular expression that RE2 and Python read alike ({reason}")
+    must = f"{place} a regular expression that RE2 and Python read in the same way"
+    assert line.startswith(f"{must} ({reason}")
 
 
 def test_a_selector_that_matches_nothing_is_noted() -> None:
