@@ -211,7 +211,8 @@ def test_tree_of_shifted_costs_is_searched_by_itself() -> None:
     assert search.incumbent == search.bound == best
 
 
-@pytest.mark.parametrize("is_shifted", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_shifted", [False, True])
 def test_worker_of_another_version_is_an_error(*, is_shifted: bool) -> None:
     """Its offsets may be counted from another rotation."""
     search = searching(HARD)

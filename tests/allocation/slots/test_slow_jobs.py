@@ -51,6 +51,7 @@ def test_times_beside_other_objectives_are_true(capacity: int, isolated_ms: int)
         assert isolated_ms <= times["a"] <= isolated_ms * 1.02
 
 
+@pytest.mark.slow
 def test_time_of_a_job_that_never_ends_is_not_known() -> None:
     links = (*NARROW, Link(name="m", capacity=30_000))
     slow = job("a", 80, (0, 10, 25_000_000), links={"l": 1, "m": 1})
