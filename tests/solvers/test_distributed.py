@@ -1,4 +1,4 @@
-"""Proofs by tasks: the same optimum whoever computes them, is killed or goes away."""
+"""Proofs by tasks: the same optimum in any process, also where processes are killed."""
 
 from __future__ import annotations
 
