@@ -60,6 +60,10 @@ _LARGEST = 2**50  # sum of all costs: finer than contention, since a cost is par
 _STAGES = (0.1, 0.03)  # of the gap, gained by a sweep: what ends a stage
 _CLOSE = 0.1
 _MIN_GAIN = 1e-4  # of the gap by a sweep
+# How far above the present minimum of a link marginals are asked for at first and at least, in
+# parts of the gap. More take longer to find, and a link that has them all but raises its bound by
+# that much, and asks for more next time.
+_REACH = 0.25
 
 Pair = tuple[int, int]  # of jobs, ascending
 
@@ -252,7 +256,7 @@ class CostShifting:
         if done == steps:
             minimum = int(marginals[0, 1, : link.users.divisor[0, 1]].min())
             link.is_capped = minimum == limit
-            link.reach = 2 * link.reach if link.is_capped else max(1.0, link.reach / 2)
+            link.reach = 2 * link.reach if link.is_capped else max(_REACH, link.reach / 2)
             link.low = 0 if pairs else minimum
             parts = {pair: link.entry(marginals, pair) // len(pairs) for pair in pairs}
             link.costs = total
@@ -315,7 +319,7 @@ class _Link:
         self.cells = _combinations(mine)
         self.shifts = len(mine) > 1
         self.low = math.ceil(load_bound(compiled, shared) / unit)
-        self.reach = 1.0
+        self.reach = _REACH
         self.is_capped = True
         largest = int(self.users.divisor.max()) if self.shifts else 0
         self.costs = np.zeros((len(mine), len(mine), largest), dtype=np.int64)
