@@ -33,8 +33,9 @@ _LOADS = pytest.mark.parametrize("load", [None, LOAD], ids=["fresh", "forked"])
 
 
 @pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     yield
     close_idle()
 
