@@ -1,12 +1,24 @@
-"""Tasks of child processes that end badly, or never."""
+"""Tasks of child processes, most of which end badly or never, and what they load."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
 from typing import Any
+
+_LOADERS: list[int] = []
+
+
+def load() -> None:
+    """Note the process that loads, as often as it does."""
+    _LOADERS.append(os.getpid())
+
+
+def fail_to_load() -> None:
+    raise ValueError("nothing to load")
 
 
 def die(*arguments: Any) -> None:
@@ -25,3 +37,18 @@ def end_abnormally(*arguments: Any) -> None:
 def never_end(*arguments: Any) -> None:
     arguments[-1](process=os.getpid())
     time.sleep(600)
+
+
+def say_loaders(*arguments: Any) -> None:
+    """Send the processes that have loaded for this one, and the limit of its data segment."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    arguments[-1](loaders=_LOADERS, process=os.getpid(), limit=limit)
+
+
+def leave_fork(*arguments: Any) -> None:
+    """Leave a process of another session, which has no program of its own."""
+    child = os.fork()
+    if not child:
+        os.setsid()
+        time.sleep(600)
+    arguments[-1](process=child)

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.process import Limits, Task, TaskOutcome, run_task
+from metronome_opt.child import close_idle
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import FrozenMap, NonNegative, Positive
@@ -105,6 +106,8 @@ class Case(Generic[R]):
         there is none.
     results
         Returns the other fields of its record from an outcome.
+    load
+        Imports and compiles what the tasks of its campaign need; a function of a module.
     packages
         Distributions whose versions are recorded.
     """
@@ -115,6 +118,7 @@ class Case(Generic[R]):
     limits: Limits
     task: Callable[[], Task]
     results: Callable[[TaskOutcome], Mapping[str, Any]]
+    load: Callable[[], object]
     packages: tuple[str, ...] = ()
 
     @property
@@ -216,8 +220,8 @@ class Pool:
         """Start a case; a `MetronomeError` if the executor is gone."""
         self.check()
         # Pickled here: the worker of a cluster need not import what only the child does.
-        task = pickle.dumps(case.task())
-        return self.executor.submit(run_task, task, case.limits, case.packages, self.stop)
+        task, load = pickle.dumps(case.task()), pickle.dumps(case.load)
+        return self.executor.submit(run_task, task, case.limits, case.packages, self.stop, load)
 
     def check(self) -> None:
         """Raise a `MetronomeError` if the executor is gone."""
@@ -232,11 +236,13 @@ class Pool:
 def local_pool(processes: int = 1) -> Iterator[Pool]:
     """Yield a pool of this machine; leaving it kills the tasks that still run."""
     stop = threading.Event()
-    with ThreadPoolExecutor(processes) as executor:
-        try:
-            yield Pool(executor, processes, stop)
-        finally:
-            stop.set()
+    executor = ThreadPoolExecutor(processes)
+    try:
+        yield Pool(executor, processes, stop)
+    finally:
+        stop.set()
+        executor.shutdown()
+        close_idle()
 
 
 @contextmanager
@@ -257,3 +263,4 @@ def dask_pool(address: str, processes: int | None = None) -> Iterator[Pool]:
             with suppress(Exception):  # whatever it raises once the scheduler is gone
                 stop.set()
                 executor.shutdown(wait=bool(client.nthreads()))
+                client.run(close_idle)

@@ -85,9 +85,9 @@ class TaskOutcome:
     last_output
         The last line that the task printed, cut short.
     circumstances
-        ``wall_s``, seconds from start to end, imports included; ``peak_memory_mb``, the largest
-        resident memory of any one of its processes, at least that of the process that started it;
-        ``started`` (UTC), ``machine``, ``versions``, ``commit``.
+        ``wall_s``, seconds from start to end, with imports unless a process had done them;
+        ``peak_memory_mb``, the largest resident memory of any one of its processes, at least that
+        of the process that started it; ``started`` (UTC), ``machine``, ``versions``, ``commit``.
     """
 
     ending: Ending
@@ -123,7 +123,13 @@ class TaskOutcome:
         return f"{how}: {self.last_output}" if self.last_output else how
 
 
-def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event) -> TaskOutcome:
+def run_task(
+    task: bytes,
+    limits: Limits,
+    packages: tuple[str, ...],
+    stop: Event,
+    load: bytes | None = None,
+) -> TaskOutcome:
     """Run a task to its end or to its limits; end it within a second or so of `stop`.
 
     Parameters
@@ -136,6 +142,8 @@ def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event
         Distributions whose versions are recorded.
     stop
         An event of this process or one of a cluster.
+    load
+        As of `child.run_child`.
 
     Returns
     -------
@@ -172,7 +180,7 @@ def run_task(task: bytes, limits: Limits, packages: tuple[str, ...], stop: Event
         return None if ending == "ended" else signal.SIGKILL
 
     work = pickle.dumps(partial(_run_reporting, task, limits.memory_mb))
-    end = child.run_child(work, receive, control, limits.memory_mb or 0)
+    end = child.run_child(work, receive, control, limits.memory_mb or 0, load)
     circumstances["wall_s"] = round(time.perf_counter() - begin, 3)
     circumstances["peak_memory_mb"] = end.peak_memory_mb
     status = end.status if ending == "ended" else None

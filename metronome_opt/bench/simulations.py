@@ -97,14 +97,12 @@ class SimulationRecord(CaseRecord):
 def _run_simulation(send: Send, *, scenario: Scenario, policy: str, **options: Any) -> None:
     """Simulate a scenario and send its tables, or the reason for which it is refused.
 
-    The clock starts when everything that happens once per process is over: kernels are loaded by
-    simulating two jobs.
+    The clock starts when everything that happens once per process is over, after `_warm_up`.
     """
-    from metronome_opt.scenario import read_scenario
     from metronome_opt.simulation import simulate
 
     try:
-        simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=options["conditions"])
+        _warm_up(policy, options["conditions"])
         send("ready")
         begin = time.perf_counter()
         run = simulate(scenario, policy, **options)
@@ -120,6 +118,14 @@ def _run_simulation(send: Send, *, scenario: Scenario, policy: str, **options: A
         events=int(run.events),
         bound=run.bound,
     )
+
+
+def _warm_up(policy: str = "metronome", conditions: Conditions | None = None) -> None:
+    """Simulate two jobs, so that imports are done and kernels are loaded."""
+    from metronome_opt.scenario import read_scenario
+    from metronome_opt.simulation import simulate
+
+    simulate(read_scenario(_WARM_UP_SCENARIO), policy, conditions=conditions)
 
 
 def to_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
@@ -191,7 +197,7 @@ def plan(
         fields = {**known, "cell": cell.settings, **options}
         label = [cell.label] if cell.settings else []
         title = " ".join([study.name, *label, policy, f"seed {seed}"])
-        return Case(title, SimulationRecord, fields, limits, task, _results)
+        return Case(title, SimulationRecord, fields, limits, task, _results, _warm_up)
 
     return [
         case(cell, seed, policy, under)

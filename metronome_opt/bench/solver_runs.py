@@ -170,7 +170,9 @@ def _case(
     )
     results = partial(_verified, member.instance, solver.name, seed)
     title = f"{entry.name} {solver.name} seed {seed}"
-    return Case(title, SolverRecord, fields, limits, lambda: task, results, solver.packages)
+    return Case(
+        title, SolverRecord, fields, limits, lambda: task, results, _warm_up, solver.packages
+    )
 
 
 def _run_solver(
@@ -183,13 +185,11 @@ def _run_solver(
     program, counts. The solver is called with a `SolverRun` as `solve` does it, but a schedule is
     only what the solver itself offered, never the unshifted one that `solve` falls back to.
     """
-    from metronome_opt.api import solve
-    from metronome_opt.solvers.arguments import warm_up_instance
     from metronome_opt.solvers.run import SolverRun
 
     function = find_solver(solver).load()
     with suppress(Exception):  # a failure is repeated later
-        solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=workers)
+        _warm_up(solver, workers)
     last: Fraction | None = None
 
     def on_event(event: ProgressEvent, /) -> None:
@@ -225,6 +225,14 @@ def _run_solver(
         build_s=round(run.build_s, 6),
         notes=run.notes,
     )
+
+
+def _warm_up(solver: str = "auto", threads: int = 1) -> None:
+    """Solve three jobs, so that imports are done and kernels are loaded."""
+    from metronome_opt.api import solve
+    from metronome_opt.solvers.arguments import warm_up_instance
+
+    solve(warm_up_instance(), solver, "contention", time_limit=_WARM_UP_S, threads=threads)
 
 
 def _verified(instance: Instance, solver: str, seed: int, outcome: TaskOutcome) -> dict[str, Any]:
