@@ -14,19 +14,22 @@ import numba
 F = TypeVar("F", bound=Callable[..., Any])
 _KERNELS = ("solvers/kernels", "engine/fluid")
 _KEPT = 2  # versions of all kernels
+# Kernels allocate nothing, and return numbers or parts of their arguments. So they need not count
+# references to arrays, which took most of the time of the engine and half of that of the solvers.
+_OPTIONS = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": False}
 
 
 def kernel(function: F) -> F:
     """Compile a function at its first call, and store it on disk."""
-    njit, flags = _compiler(function)
+    njit: Any = numba.njit
     config: Any = numba.config
     usual = config.CACHE_DIR  # NUMBA_CACHE_DIR
     config.CACHE_DIR = str(_folder(usual))
     try:
         # If the folder cannot be written, numba takes one of the user.
-        compiled = njit(**flags, cache=True)(function)
+        compiled = njit(**_OPTIONS, cache=True)(function)
     except RuntimeError:  # nor that one
-        compiled = njit(**flags)(function)
+        compiled = njit(**_OPTIONS)(function)
     finally:
         config.CACHE_DIR = usual
     return compiled  # type: ignore[no-any-return]
@@ -37,18 +40,8 @@ def inner(function: F) -> F:
 
     The arguments are tuples of many arrays, so that the entry would take longer than the function.
     """
-    njit, flags = _compiler(function)
-    return njit(**flags, no_cpython_wrapper=True)(function)  # type: ignore[no-any-return]
-
-
-def _compiler(function: Callable[..., Any]) -> tuple[Any, dict[str, bool]]:
-    """Return numba's decorator, and its options for a function.
-
-    The kernels of the engine allocate nothing. To count the references to their arrays, with atomic
-    instructions, took six sevenths of their time.
-    """
-    counts_references = ".engine." not in function.__module__
-    return numba.njit, {"nogil": True, "no_cfunc_wrapper": True, "_nrt": counts_references}
+    njit: Any = numba.njit
+    return njit(**_OPTIONS, no_cpython_wrapper=True)(function)  # type: ignore[no-any-return]
 
 
 @cache

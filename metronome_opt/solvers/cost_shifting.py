@@ -248,10 +248,15 @@ class CostShifting:
         total = link.with_costs(taken)
         marginals = np.full_like(total, limit)
         state = self._compiled.empty()
+        count = len(link.jobs)
+        levels = np.zeros((4, count), dtype=np.int64)
+        added = np.zeros((count, int(link.users.domain.max())), dtype=np.int64)
         scores = done = 0
         steps = int(link.users.domain[1]) if len(link.jobs) > 2 else 1
         for part in self._budget.slices(steps):
-            scores += link_marginals(state, link.users, total, marginals, done, done + part)
+            scores += link_marginals(
+                state, link.users, total, marginals, done, done + part, levels, added
+            )
             done += part
         if done == steps:
             minimum = int(marginals[0, 1, : link.users.divisor[0, 1]].min())

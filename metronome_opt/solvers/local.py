@@ -152,7 +152,8 @@ class Population:
             done = 0
             for part in self.budget.slices(len(free)):
                 jobs = free[done : done + part]
-                deviations = kernels.spreads(self._state, self._offsets, jobs)
+                deviations = np.empty(part)
+                kernels.spreads(self._state, self._offsets, jobs, deviations)
                 self._scale[jobs] += deviations / _SAMPLES
                 done += part
 

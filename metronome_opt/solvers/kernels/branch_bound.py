@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from metronome_opt.compiling import inner, kernel
+from metronome_opt.solvers.kernels.arrays import copy_entries, sort_stably
 from metronome_opt.solvers.kernels.compiled_instance import DemandState, Ints
 from metronome_opt.solvers.kernels.contacts import Contacts
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, score_use
@@ -168,7 +169,8 @@ def _branch(search: TreeSearch, total: int, minimum: Ints) -> None:
     jobs = tree.jobs.shape[0]
     tree.depths[depth]["bound"] = total
     goes_on = _goes_on(contacts, tree)
-    abutting = np.zeros(jobs, np.int64)
+    abutting = tree.abutting
+    abutting[:] = 0
     contact_size = 0.0
     narrow, narrow_size = -1, np.inf
     for job in range(jobs):
@@ -184,9 +186,9 @@ def _branch(search: TreeSearch, total: int, minimum: Ints) -> None:
     tree.depths[depth]["children"] = 0
     fits = abutting.sum() <= tree.child_job.shape[1]
     if goes_on and fits and contact_size < narrow_size:
-        ranked = np.argsort(abutting, kind="mergesort")
+        sort_stably(abutting, jobs, tree.order, tree.spare)
         for rank in range(jobs):
-            tree.rank[depth, ranked[rank]] = rank
+            tree.rank[depth, tree.order[rank]] = rank
         for job in range(jobs):
             if _has_open_alike(tree, job):
                 tree.rank[depth, job] = tree.rank[depth, tree.jobs[job]["alike"]]
@@ -272,10 +274,12 @@ def _add_children(tree: Tree, job: int, domain: int, contacts_only: bool) -> Non
 def _sort_children(tree: Tree) -> None:
     depth = tree.counters[0]["depth"]
     made = tree.depths[depth]["children"]
-    order = np.argsort(tree.child_bound[depth, :made], kind="mergesort")
-    tree.child_bound[depth, :made] = tree.child_bound[depth, :made][order]
-    tree.child_job[depth, :made] = tree.child_job[depth, :made][order]
-    tree.child_offset[depth, :made] = tree.child_offset[depth, :made][order]
+    sort_stably(tree.child_bound[depth], made, tree.order, tree.spare)
+    for row in (tree.child_bound[depth], tree.child_job[depth], tree.child_offset[depth]):
+        for child in range(made):
+            tree.spare[child] = row[tree.order[child]]
+        for child in range(made):
+            row[child] = tree.spare[child]
 
 
 @kernel
@@ -308,8 +312,9 @@ def expand_tree(search: TreeSearch, budget: int) -> None:
 def _expand(search: TreeSearch) -> int:
     """Bound a node and make its children, none if it cannot be better; return its bound."""
     tree = search.tree
-    jobs = tree.jobs.shape[0]
-    at, minimum = np.zeros(jobs, np.int64), np.zeros(jobs, np.int64)
+    at, minimum = tree.at, tree.minimum
+    at[:] = 0
+    minimum[:] = 0
     total = _add_up(search, at, minimum)
     if total >= tree.counters[0]["incumbent"]:
         return total
@@ -367,13 +372,13 @@ def _go_down(search: TreeSearch, child: int) -> None:
     here["top"] = above["top"]
     tree.placed[number]["job"], tree.placed[number]["offset"] = job, offset
     tree.jobs[job]["position"] = number
-    tree.touched[below] = tree.touched[depth]
+    copy_entries(tree.touched[depth], tree.touched[below])
     tree.touched[below, search.contacts.component[job]] += 1
     here["added"] = above["added"]
     for use in range(tables.jobs[job]["first_use"], tables.jobs[job]["end_use"]):
         here["added"] += tree.vector[tree.where[depth, use], offset]
     put_job(search.state, job, offset, ADD)
-    tree.where[below] = tree.where[depth]
+    copy_entries(tree.where[depth], tree.where[below])
     for other in range(tree.jobs.shape[0]):
         tree.since[below, other] = tree.since[depth, other]
         if tree.jobs[other]["position"] < 0:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.compiling import inner, kernel
+from metronome_opt.solvers.kernels.arrays import copy_entries
 from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
@@ -162,7 +163,8 @@ def _look_ahead(search: DepthFirstState, depth: int, job: int) -> bool:
     """Count the offsets that are left to the jobs that one meets; return whether all have some."""
     jobs = search.state.tables.jobs
     feasible, domain = search.feasible[depth + 1], search.domain[depth + 1]
-    feasible[:], domain[:] = search.feasible[depth], search.domain[depth]
+    copy_entries(search.feasible[depth], feasible)
+    copy_entries(search.domain[depth], domain)
     feasible[job] = -1
     for other in range(feasible.shape[0]):
         if feasible[other] < 0:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metronome_opt.compiling import inner, kernel
+from metronome_opt.solvers.kernels.arrays import copy_entries
 from metronome_opt.solvers.kernels.burst_costs import first_offset
 from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
@@ -41,16 +42,14 @@ def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:
 
 
 @kernel
-def spreads(state: DemandState, offsets: Ints, jobs: Ints) -> Floats:
-    """Return the standard deviation of each job's cost over its offsets, given all the others."""
-    deviations = np.empty(jobs.shape[0])
+def spreads(state: DemandState, offsets: Ints, jobs: Ints, deviations: Floats) -> None:
+    """Compute the standard deviation of each job's cost over its offsets, given all the others."""
     for position in range(jobs.shape[0]):
         job = jobs[position]
         put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
         put_job(state, job, offsets[job], ADD)
         deviations[position] = np.std(cost)
-    return deviations
 
 
 @kernel
@@ -77,11 +76,11 @@ def anneal(
         At the first step, and what it is multiplied by after each.
     """
     for _ in range(steps):
-        job = free[generator.integers(0, free.shape[0])]
+        job = free[_draw_integer(generator, 0, free.shape[0])]
         period = state.tables.jobs[job]["period"]
         put_job(state, job, offsets[job], REMOVE)
         cost, _ = scored(state, job)
-        begin = generator.integers(0, noise.shape[0] - period)
+        begin = _draw_integer(generator, 0, noise.shape[0] - period)
         offsets[job] = _draw(cost, temperature * scale[job], noise[begin : begin + period])
         put_job(state, job, offsets[job], ADD)
         temperature *= cooling
@@ -225,7 +224,7 @@ def _step(
     put_job(state, job, offsets[job], REMOVE)
     cost, minimum = scored(state, job)
     before = cost[offsets[job]]
-    start: Any = generator.integers(0, cost.shape[0])
+    start: Any = _draw_integer(generator, 0, cost.shape[0])
     if walk.kicked[job]:
         walk.kicked[job] = 0
         offsets[job] = start
@@ -252,11 +251,11 @@ def _keep(offsets: Ints, walk: Walk, tolerance: Floats, generator: np.random.Gen
     allowed = tolerance[counters[CENTRE]]
     if loss > 0 and (allowed == 0 or generator.random() >= np.exp(-loss / allowed)):
         return False
-    walk.kept[:] = offsets
+    copy_entries(offsets, walk.kept)
     counters[KEPT] = counters[VALUE]
     if counters[VALUE] < counters[BEST]:
         counters[BEST] = counters[VALUE]
-        walk.best[:] = offsets
+        copy_entries(offsets, walk.best)
     return True
 
 
@@ -266,19 +265,19 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
     size = _better_of_two(walk, generator)
     walk.counters[KICK] = size
     walk.counters[STEPS] = 0
-    centre = around.free[generator.integers(0, around.free.shape[0])]
-    rival = around.free[generator.integers(0, around.free.shape[0])]
+    centre = around.free[_draw_integer(generator, 0, around.free.shape[0])]
+    rival = around.free[_draw_integer(generator, 0, around.free.shape[0])]
     if walk.blame[rival] > walk.blame[centre]:
         centre = rival
     walk.counters[CENTRE] = centre
     walk.kicked[centre] = 1
     _enqueue(walk, centre)
     for _ in range(1, size):
-        drawn = generator.integers(0, walk.counters[WAITING])
+        drawn = _draw_integer(generator, 0, walk.counters[WAITING])
         member = walk.ring[(walk.counters[HEAD] + drawn) % walk.ring.shape[0]]
         first, last = around.ptr[member], around.ptr[member + 1]
         if last > first:
-            job = around.other[generator.integers(first, last)]
+            job = around.other[_draw_integer(generator, first, last)]
             walk.kicked[job] = 1
             _enqueue(walk, job)
 
@@ -286,8 +285,8 @@ def _kick(around: Neighbours, walk: Walk, generator: np.random.Generator) -> Non
 @inner
 def _better_of_two(walk: Walk, generator: np.random.Generator) -> int:
     """Return a size of kick: of two at random the one with more gains per step."""
-    one = generator.integers(1, _LARGEST_KICK + 1)
-    other = generator.integers(1, _LARGEST_KICK + 1)
+    one = _draw_integer(generator, 1, _LARGEST_KICK + 1)
+    other = _draw_integer(generator, 1, _LARGEST_KICK + 1)
     if (
         walk.kicks.gains[one] * walk.kicks.spent[other]
         >= walk.kicks.gains[other] * walk.kicks.spent[one]
@@ -319,3 +318,9 @@ def _dequeue(walk: Walk) -> int:
     walk.counters[WAITING] -= 1
     walk.queued[job] = 0
     return job
+
+
+@inner
+def _draw_integer(generator: np.random.Generator, first: int, end: int) -> int:
+    """Return a random integer of ``[first, end)``; numba's ``integers`` would allocate."""
+    return first + int(generator.random() * (end - first))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.compiling import inner, kernel
+from metronome_opt.solvers.kernels.arrays import minimum_of
 from metronome_opt.solvers.kernels.compiled_instance import DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_use, score_use
 
@@ -34,6 +35,8 @@ def link_marginals(
     marginal: Ints,
     first: int,
     last: int,
+    levels: Ints,
+    added: Ints,
 ) -> int:
     """Lower `marginal` to what is found with the second user at offsets from `first` to `last`.
 
@@ -48,6 +51,8 @@ def link_marginals(
         for. Those of no pair stay so.
     first, last
         Without effect on a link of two users.
+    levels, added
+        Scratch, shapes (4, users) and (users, the largest domain).
 
     Returns
     -------
@@ -56,11 +61,7 @@ def link_marginals(
     """
     count = users.job.shape[0]
     cap = marginal[0, 0, 0]  # of no pair: as it was before the first call
-    offset = np.zeros(count, np.int64)
-    at = np.zeros(count, np.int64)
-    spent = np.zeros(count + 1, np.int64)
-    rest = np.zeros(count, np.int64)
-    added = np.zeros((count, users.domain.max()), np.int64)
+    offset, at, spent, rest = levels[0], levels[1], levels[2], levels[3]
     spent[1] = _score(state, users, cost, offset, 0, 0, added[0])
     put_use(state, users.job[0], users.use[0], 0, ADD)
     level, at[1], scored = 1, first, 0
@@ -103,7 +104,7 @@ def _enter(
     for later in range(level + 1, users.job.shape[0]):
         rest += _score(state, users, cost, offset, level, later, added[later])
         for between in range(level, later):
-            rest += cost[between, later, : users.divisor[between, later]].min()
+            rest += minimum_of(cost[between, later, : users.divisor[between, later]])
     _score(state, users, cost, offset, level, level, added[level])
     return rest
 
@@ -135,8 +136,7 @@ def _score(
                 added[begin + o] += pair[divisor - shift + o]
             for o in range(shift, divisor):
                 added[begin + o] += pair[o - shift]
-    minimum: int = added[:domain].min()
-    return minimum
+    return minimum_of(added[:domain])
 
 
 @inner
@@ -151,7 +151,7 @@ def _note(
     """Lower the marginals to what the last user adds at each offset, beside all others."""
     user = users.job.shape[0] - 1
     domain = users.domain[user]
-    minimum: int = spent + added[:domain].min()
+    minimum = spent + minimum_of(added[:domain])
     if minimum >= cap:
         return
     for other in range(user):
@@ -195,5 +195,4 @@ def triangle_marginals(one: Ints, two: Ints, three: Ints, domains: Ints, margina
             marginals[1, d2] = min(marginals[1, d2], value)
             marginals[2, d3] = min(marginals[2, d3], value)
         marginals[0, d1] = min(marginals[0, d1], row)
-    minimum: int = marginals[0, :g1].min()
-    return minimum
+    return minimum_of(marginals[0, :g1])

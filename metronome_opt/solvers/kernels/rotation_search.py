@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from metronome_opt.compiling import inner, kernel
+from metronome_opt.solvers.kernels.arrays import copy_entries, minimum_of, sort_stably
 from metronome_opt.solvers.kernels.compiled_instance import DemandState, Ints
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
@@ -42,6 +43,9 @@ class RotationSearch(NamedTuple):
     following: Ints  # per depth, which comes next; -1 before they are made
     rotation: Ints  # per depth, the minimum number of slots by which everything can be rotated
     allowed: Ints  # rotations of each job, ascending, shape (jobs, longest), filled up
+    keys: Ints  # scratch: what a job adds at its rotations
+    order: Ints  # scratch for sorting
+    spare: Ints
 
 
 def start_rotations(
@@ -82,6 +86,9 @@ def start_rotations(
         allowed=np.array(
             [[*row, *[_BEYOND] * (longest - len(row))] for row in allowed], dtype=np.int64
         ),
+        keys=np.zeros(longest, dtype=np.int64),
+        order=np.zeros(longest, dtype=np.int64),
+        spare=np.zeros(longest, dtype=np.int64),
     )
     search.rotation[0], search.following[0] = rotation, _TO_EXPAND
     return search
@@ -144,12 +151,11 @@ def _expand(state: DemandState, search: RotationSearch) -> None:
     counters = search.counters
     depth = counters[_DEPTH]
     total = search.base[depth]
-    chosen, maximum = -1, np.int64(-1)
+    chosen, maximum = -1, -1
     for job in range(search.offset.shape[0]):
         if search.offset[job] >= 0:
             continue
-        cost, _ = scored(state, job)
-        minimum = cost[_different(search, depth, job, cost.shape[0])].min()
+        minimum = minimum_of(search.keys[: _score(state, search, depth, job)])
         total += minimum
         if total >= counters[_MINIMUM]:
             _go_up(state, search)
@@ -158,23 +164,29 @@ def _expand(state: DemandState, search: RotationSearch) -> None:
             chosen, maximum = job, minimum
     if chosen < 0:
         counters[_MINIMUM] = total
-        search.best[:] = search.offset
+        copy_entries(search.offset, search.best)
         _go_up(state, search)
         return
     search.job[depth] = chosen
-    cost, _ = scored(state, chosen)
-    rotations = _different(search, depth, chosen, cost.shape[0])
-    cost = cost[rotations]
-    ranked = np.argsort(cost, kind="mergesort")
-    search.choice[depth, : ranked.shape[0]] = rotations[ranked]
-    search.added[depth, : ranked.shape[0]] = cost[ranked]
-    search.choices[depth] = ranked.shape[0]
+    count = _score(state, search, depth, chosen)
+    sort_stably(search.keys, count, search.order, search.spare)
+    for rank in range(count):
+        search.choice[depth, rank] = search.allowed[chosen, search.order[rank]]
+        search.added[depth, rank] = search.keys[search.order[rank]]
+    search.choices[depth] = count
     search.rest[depth] = total - search.base[depth] - maximum
     search.following[depth] = 0
 
 
 @inner
-def _different(search: RotationSearch, depth: int, job: int, period: int) -> Ints:
-    """Return the rotations of a job of which none leads to another by rotating everything."""
-    domain = np.gcd(search.rotation[depth], period)
-    return search.allowed[job, : np.searchsorted(search.allowed[job], domain)]
+def _score(state: DemandState, search: RotationSearch, depth: int, job: int) -> int:
+    """Write to `keys` what a job adds at its rotations; return how many these are.
+
+    None of them leads to another by rotating everything.
+    """
+    cost, _ = scored(state, job)
+    domain = np.gcd(search.rotation[depth], cost.shape[0])
+    count: int = np.searchsorted(search.allowed[job], domain)
+    for index in range(count):
+        search.keys[index] = cost[search.allowed[job, index]]
+    return count

@@ -92,6 +92,11 @@ class Tree(NamedTuple):
     where: Ints  # per depth and use, which vector is its
     cost: Ints  # scratch per job: what it adds at each offset
     mark: Marks  # which offsets are contacts or closed
+    at: Ints  # scratch per job: its best offset
+    minimum: Ints  # what it adds there
+    abutting: Ints  # and how many contacts it has
+    order: Ints  # scratch for sorting
+    spare: Ints
     sharing: Ints  # jobs
     pseudocosts: Pseudocosts
 
@@ -167,6 +172,11 @@ def start_tree(
         where=table(depths, uses),
         cost=table(jobs, longest),
         mark=np.zeros((jobs, longest), dtype=np.int8),
+        at=table(jobs),
+        minimum=table(jobs),
+        abutting=table(jobs),
+        order=table(max(jobs, longest)),
+        spare=table(max(jobs, longest)),
         sharing=np.array([other for others in around for other in others], dtype=np.int64),
         pseudocosts=pseudocosts,
     )
