@@ -20,7 +20,7 @@ _CHANGES = (
     "last",
     "shapley",
 )
-_LEVELS = ("running", "bound", "free", "gated")
+_LEVELS = ("running", "estimate", "free", "gated")
 _LEVEL = "{:.3f}"
 _COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
 KINDS = {

@@ -103,7 +103,7 @@ def left(figures: Figures) -> str:
     numbers = [
         _number(figures.get(f"topologies/uplinks=2to1,sharing=tcp/{policy}/{each}"))
         for policy in ("nearest", "metronome:slots=no")
-        for each in ("running", "bound")
+        for each in ("running", "estimate")
     ]
     return _LEFT.format(*numbers)
 
@@ -151,8 +151,8 @@ def _part(name: str, heading: str) -> Callable[[Figures], str]:
     return block
 
 
-def bounds(figures: Figures) -> str:
-    """Return how long jobs run over their time alone, and bounds at the places of policies."""
+def least(figures: Figures) -> str:
+    """Return how long jobs run over their time alone, and the least estimated at these places."""
     policies = "nearest", "metronome:slots=no", "metronome"
     rows = [
         [
@@ -160,7 +160,7 @@ def bounds(figures: Figures) -> str:
             *(
                 f"{_number(figures.get(f'{key}/{policy}/{each}'))}"
                 for policy in policies
-                for each in ("running", "bound")
+                for each in ("running", "estimate")
             ),
         ]
         for sharing, network in SHARING.items()
@@ -168,7 +168,8 @@ def bounds(figures: Figures) -> str:
         for key in [f"topologies/uplinks={uplinks},sharing={sharing}"]
     ]
     names = "nearest", "without slots", "metronome"
-    return _table(["uplinks", *(f"{name}{end}" for name in names for end in ("", ", bound"))], rows)
+    heads = (f"{name}{end}" for name in names for end in ("", ", at least"))
+    return _table(["uplinks", *heads], rows)
 
 
 def _number(figure: Figure | None) -> str:
@@ -253,7 +254,7 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
             ("muri", "sharing, jitter"),
         )
     },
-    "bounds": bounds,
+    "least": least,
     "sensitivity": sensitivity,
     "solvers": solvers,
     "origin": origin,

@@ -83,7 +83,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
                     found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
             if is_short:
                 found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
-                found |= _figure(f"{key}/bound", _bound(records, chosen, policy), 1.0)
+                found |= _figure(f"{key}/estimate", _estimate(records, chosen, policy), 1.0)
         packing = piece.mean_ratio("nearest", "default", MEASURES["completion"])
         found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
         found |= _attribution(f"{name}/{label}", piece)
@@ -131,14 +131,14 @@ def _later(part: StudyPart, policy: str, base: str) -> Interval | None:
     return mean_interval(later.tolist()) if len(later) else None
 
 
-def _bound(
+def _estimate(
     records: Sequence[SimulationRecord], cells: Sequence[str], policy: str
 ) -> Interval | None:
-    """Return the mean bound of ``running`` at the places that a policy chose."""
+    """Return the mean estimate of the least ``running`` at the places that a policy chose."""
     by_seed: dict[int, list[float]] = {}
     for record in records:
-        if record.policy == policy and record.bound is not None and cell_label(record) in cells:
-            by_seed.setdefault(record.seed, []).append(record.bound)
+        if record.policy == policy and record.estimate is not None and cell_label(record) in cells:
+            by_seed.setdefault(record.seed, []).append(record.estimate)
     means = [fmean(each) for each in by_seed.values() if len(each) == len(cells)]
     return mean_interval(means) if means else None
 

@@ -64,7 +64,7 @@ class Part(Record):
         conditions = ",".join(f"{name}={value}" for name, value in self.set.items())
         for cells in self.small if small else self.cells:
             yield (
-                *("metronome", "simulate", self.study, "--bound", "--replications", str(seeds)),
+                *("metronome", "simulate", self.study, "--estimate", "--replications", str(seeds)),
                 *("--policies", ",".join(self.policies)),
                 *(("--cells", cells) if cells else ()),
                 *(("--conditions", conditions) if conditions else ()),

@@ -91,8 +91,9 @@ def simulate(
             show_default="all",
         ),
     ] = None,
-    bound: Annotated[
-        bool, typer.Option("--bound", help="Also bound the time that jobs run on their nodes.")
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Also estimate the least time of jobs on their nodes."),
     ] = False,
     as_json: options.Json = False,
 ) -> int:
@@ -143,7 +144,7 @@ def simulate(
             seeds=replications,
             limits=limits,
             overrides=overrides,
-            bounded=bound,
+            estimated=estimate,
         )
     _check_folder(output, FILE)
     with error_context(scenario):

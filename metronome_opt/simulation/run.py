@@ -20,8 +20,8 @@ from metronome_opt.problem.result import Result
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
-from metronome_opt.simulation.bounds import TimeBound
 from metronome_opt.simulation.policies import find_policy, is_plugin
+from metronome_opt.simulation.progress import ProgressEstimate
 from metronome_opt.simulation.result import JobRow, SimulationResult, make_result
 from metronome_opt.simulation.state import (
     JobInstruction,
@@ -42,7 +42,7 @@ def simulate(
     seed: int = 0,
     conditions: Conditions | None = None,
     watch: Sequence[str] = (),
-    bounded: bool = False,
+    estimated: bool = False,
 ) -> SimulationResult:
     """Simulate the jobs of a scenario under a policy.
 
@@ -61,8 +61,8 @@ def simulate(
         Disturbances; none if None.
     watch
         Links whose rates are traced.
-    bounded
-        Whether to bound the time that jobs run at their placements.
+    estimated
+        Whether to estimate the least time that jobs run at their placements.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def simulate(
     """
     conditions = conditions or Conditions()
     with guarded(f"policy {policy}", foreign=is_plugin(policy)):
-        return _Simulation(scenario, policy, seed, conditions, watch, bounded=bounded).run()
+        return _Simulation(scenario, policy, seed, conditions, watch, estimated=estimated).run()
 
 
 class _Simulation:
@@ -83,7 +83,7 @@ class _Simulation:
         conditions: Conditions,
         watch: Sequence[str],
         *,
-        bounded: bool,
+        estimated: bool,
     ) -> None:
         for index, node in enumerate(scenario.cluster.nodes):
             if len(node.rails) > 1:
@@ -92,7 +92,8 @@ class _Simulation:
                     "know nodes with one; write an interface that carries what they do together"
                 )
         self._policy = find_policy(policy, seed)
-        self._bound = TimeBound() if bounded and self._policy.has_contention else None
+        is_asked = estimated and self._policy.has_contention
+        self._progress = ProgressEstimate() if is_asked else None
         if self._policy.routing is not None:
             routed = scenario.cluster.model_copy(update={"routing": self._policy.routing})
             scenario = scenario.model_copy(update={"cluster": routed})
@@ -153,8 +154,8 @@ class _Simulation:
                 changed = True
             if changed:
                 self._start_jobs(departed)
-                if self._bound is not None:
-                    self._bound.change(state)
+                if self._progress is not None:
+                    self._progress.change(state)
             departed, changed = [], False
             if self._queue and not arrivals and not state.running:
                 job = self._jobs[self._queue[0]]
@@ -171,11 +172,11 @@ class _Simulation:
                 departed, changed = [state.remove(index)], True
             if state.now >= self._end_ms:
                 break
-        bound = None
-        if self._bound is not None:
-            self._bound.change(state)
-            bound = self._bound.mean
-        return make_result(self._engine, self._rows, used_ms=state.used_ms(), bound=bound)
+        estimate = None
+        if self._progress is not None:
+            self._progress.change(state)
+            estimate = self._progress.mean
+        return make_result(self._engine, self._rows, used_ms=state.used_ms(), estimate=estimate)
 
     def _start_jobs(self, departed: Sequence[RunningJob]) -> None:
         """Start waiting jobs that can be placed, and plan again if any arrived or departed."""

@@ -13,9 +13,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
+
+import numpy as np
 
 from metronome_opt.allocation.slots.feasibility import FeasibilityTest
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods
@@ -104,15 +106,22 @@ class PeriodCandidates:
             if offsets is not None:
                 yield Plan(offsets, periods)
 
-    def _cost(self, periods: Periods) -> tuple[Fraction, ...]:
-        """Return the weighted sums of all stretches, in order."""
-        own = {job.name: self.part.best_ms(job) for job in self.part.jobs}
-        return tuple(
-            sum(
-                (Fraction(periods[name], own[name]) * weight for name, weight in level.items()),
-                Fraction(0),
-            )
+    @cached_property
+    def _coefficients(self) -> list[dict[str, int]]:
+        """Coefficients of periods in the weighted sums of all stretches, as whole numbers."""
+        best = {job.name: self.part.best_ms(job) for job in self.part.jobs}
+        levels = [
+            {name: Fraction(weight) / best[name] for name, weight in level.items()}
             for level in means_of(self.part, self.mean_weights)
+        ]
+        unit = math.lcm(*(share.denominator for level in levels for share in level.values()))
+        return [{name: int(share * unit) for name, share in level.items()} for level in levels]
+
+    def _cost(self, periods: Periods) -> tuple[int, ...]:
+        """Return numbers that order periods as the weighted sums of all stretches do."""
+        return tuple(
+            sum(coefficient * periods[name] for name, coefficient in level.items())
+            for level in self._coefficients
         )
 
     def _at_bases(self, idle: float, budget: Budget) -> Iterator[Periods]:
@@ -121,7 +130,10 @@ class PeriodCandidates:
             job.name: job.period + math.ceil(idle * deviation(job)) for job in self.part.jobs
         }
         known = set()
-        for base in range(1, max(self.longest.values()) + 1):
+        bases = np.arange(1, max(self.longest.values()) + 1)
+        for name, slots in shortest.items():
+            bases = bases[-(-slots // bases) * bases <= self.longest[name]]
+        for base in bases.tolist():
             if budget.stopped:
                 return
             if self.hyperperiod is not None and self.hyperperiod % base:
@@ -148,9 +160,11 @@ class PeriodCandidates:
         A short test drops periods at which jobs do not fit with the cushion.
         """
         found: dict[float, list[Periods]] = {0.0: [], idle: []}
-        lowest: dict[float, tuple[Fraction, ...]] = {}
+        lowest: dict[float, tuple[int, ...]] = {}
+        unit = math.lcm(*(job.period for job in self.part.jobs))
+        units = {job.name: unit // job.period for job in self.part.jobs}
         each_base = (
-            (largest_stretch(self.part, periods), self._cost(periods), periods)
+            (max(units[name] * periods[name] for name in units), self._cost(periods), periods)
             for periods in self._at_bases(idle, budget)
         )
         for _, cost, periods in sorted(each_base, key=itemgetter(0, 1)):

@@ -1,12 +1,14 @@
-"""Lower bound of the time that jobs run, at their placements.
+"""Estimate of the least time that jobs run, at their placements.
 
 From one arrival or departure to the next, the jobs that run and their placements stay. In the long
 run no link carries more than its capacity then, and two jobs that a link cannot carry at once are
 both in bursts for no more than the time that computing leaves. These constraints are linear in the
 progress of jobs, relative to an isolated job, so that the greatest mean progress is the value of a
-linear program. Whatever windows, shifts and priorities do, and however computing times vary, jobs
-that did this work ran for as long at least. The bound does not know how an interval begins. Source:
-models/formulations/kept.md, "Progress".
+linear program, whatever windows, shifts and priorities do.
+
+It is no bound of a run. Computing times may come out shorter than their means; an interval between
+two changes is short, and jobs may begin it with computing; and another policy has other intervals,
+since jobs that are served first leave sooner. Source: models/formulations/kept.md, "Progress".
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import numpy as np
 from metronome_opt.simulation.state import RunningJob, SimState
 
 
-class TimeBound:
-    """Bound of the mean slowdown of the jobs that run, from one change to the next."""
+class ProgressEstimate:
+    """Estimate of the least mean slowdown of the jobs that run, from one change to the next."""
 
     def __init__(self) -> None:
         self._known: dict[object, float] = {}
@@ -40,7 +42,7 @@ class TimeBound:
 
     @property
     def mean(self) -> float | None:
-        """Least time that jobs ran until now over that of isolated iterations; None if none ran."""
+        """Time that jobs ran until now over that of the work they could do; None if none ran."""
         return self._spent / self._done if self._spent else None
 
 
