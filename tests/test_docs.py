@@ -150,6 +150,8 @@ def test_the_commands_of_the_tutorial_work(
     for text in blocks("docs/tutorial.md", "yaml"):
         name = text.partition("metronome-")[2].partition("/")[0]
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (solver,) = (code for code in blocks("docs/tutorial.md", "python") if "def uniform" in code)
+    (tmp_path / "mine.py").write_text(solver, encoding="utf-8")
     for command in "".join(blocks("docs/tutorial.md", "sh")).splitlines():
         shorter = command.replace("--time-limit 10", "--time-limit 2")
         monkeypatch.setattr(sys, "argv", shorter.split())
