@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import metadata
+from typing import Any
 
 project = "metronome-opt"
 author = "The metronome-opt maintainers"
@@ -32,7 +33,16 @@ nb_execution_mode = "off"  # notebooks are stored with what they print
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 
-autodoc_typehints = "none"  # signatures have them
-autodoc_class_signature = "separated"
+autodoc_typehints = "none"  # annotations of validated fields are too long to read
 numpydoc_class_members_toctree = False
 numpydoc_show_inherited_class_members = False
+
+
+def setup(app: Any) -> None:
+    """Show records with the fields that they take, by name only."""
+    app.connect("autodoc-process-signature", _show_fields)
+
+
+def _show_fields(*event: Any) -> tuple[str | None, str | None]:
+    signature, returned = event[-2:]
+    return signature and signature.replace("*unnamed, ", "*, "), returned

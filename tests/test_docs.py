@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from metronome_opt.__main__ import main
 from metronome_opt.allocation.scenario_search import nearest
 from metronome_opt.cli.app import COMMANDS
 from metronome_opt.files.documents import parse_yaml
@@ -137,3 +139,20 @@ def test_the_python_of_a_document_runs(
     for code in blocks(document, "python"):
         exec(code.replace("time_limit=10", "time_limit=1"), names)
     assert expected in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_tutorial_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)
+    for text in blocks("docs/tutorial.md", "yaml"):
+        name = text.partition("metronome-")[2].partition("/")[0]
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (solver,) = (code for code in blocks("docs/tutorial.md", "python") if "def uniform" in code)
+    (tmp_path / "mine.py").write_text(solver, encoding="utf-8")
+    for command in "".join(blocks("docs/tutorial.md", "sh")).splitlines():
+        shorter = command.replace("--time-limit 10", "--time-limit 2")
+        monkeypatch.setattr(sys, "argv", shorter.split())
+        assert main() == 0, (command, capsys.readouterr().err)

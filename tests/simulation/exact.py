@@ -1,7 +1,7 @@
 """A simulation in exact arithmetic, for small systems: all rates anew at every event.
 
 Jobs that keep slots are one group that holds, without a cushion: a late job shifts the slots
-of all. What happens at one moment goes in the order that `docs/model.md` gives under Ties. Nothing
+of all. What happens at one moment goes in the order that `metronome_opt.engine` states. Nothing
 of the package is used but the instance. Times are in ms, bandwidths in Mbit/s, volumes in
 Mbit/s * ms and per flow.
 """

@@ -1,4 +1,4 @@
-"""Events of one moment are in the order of `docs/model.md`."""
+"""Events of one moment are in the order that `metronome_opt.engine` states."""
 
 from __future__ import annotations
 
