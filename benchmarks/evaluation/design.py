@@ -34,7 +34,7 @@ Columns = Sequence[Sequence[int]]
 
 def screening(seed: int = 0) -> list[str]:
     """Return the cells of the screening."""
-    random = Random(seed)  # noqa: S311 (not for cryptography)
+    random = Random(seed)
     levels = [len(values) for values in FACTORS.values()]
     while True:
         columns = [[row % count for row in range(_CELLS)] for count in levels]
@@ -71,6 +71,13 @@ def _imbalance(columns: Columns) -> int:
         total += sum(max(0, least - count) for count in counts.values())
         total += least * (pairs - len(counts))
     return total
+
+
+def is_balanced(cells: Sequence[str]) -> bool:
+    """Return whether all pairs of values are equally frequent to within one cell."""
+    rows = {_cell(row): row for row in product(*map(range, map(len, FACTORS.values())))}
+    columns = list(zip(*(rows[cell] for cell in cells), strict=True))
+    return len(cells) == _CELLS and not _imbalance(columns)
 
 
 def corners() -> list[str]:
