@@ -32,14 +32,19 @@ def draw_map(figures: Figures, path: Path) -> bool:
         return False
     with rc_context(SHEET):
         picture = new_figure(9.6, 4.4)
-        widths = [len(values) + 0.4 for values in FACTORS.values()]
+        shown = [tuple(values.values()) for values in FACTORS.values()]
+        widths = [0.4 + max(len(texts), len("".join(texts)) / 4) for texts in shown]
         grid = picture.subplots(2, len(FACTORS), sharey="row", width_ratios=widths)
         for axes_row, (over, title) in zip(grid, _ROWS.items(), strict=True):
+            gains = [0.0]
             for axes, (factor, values) in zip(axes_row, FACTORS.items(), strict=True):
-                _draw_factor(axes, figures, over, values)
+                gains += _draw_factor(axes, figures, over, values)
                 axes.set_xticks(range(len(values)), values.values() if not over else [])
                 axes.set_xlabel("" if over else factor)
             axes_row[0].set_ylabel(f"completion shorter, %\n{title}")
+            low, high = min(gains), max(gains)  # intervals may go beyond what is shown
+            margin = 0.25 * (high - low)
+            axes_row[0].set_ylim(low - margin, high + margin)
         names, labels = grid[0][0].get_legend_handles_labels()
         order = [labels.index(each) for each in DECISIONS]
         picture.legend(
@@ -53,8 +58,9 @@ def draw_map(figures: Figures, path: Path) -> bool:
     return True
 
 
-def _draw_factor(axes: Axes, figures: Figures, over: str, values: Mapping[str, str]) -> None:
-    """Draw the gains of decisions over the values of a factor, other factors in equal mixes."""
+def _draw_factor(axes: Axes, figures: Figures, over: str, values: Mapping[str, str]) -> list[float]:
+    """Draw and return the gains of decisions over the values of a factor, others in equal mixes."""
+    gains: list[float] = []
     axes.axhline(0, color=INK, linewidth=0.6)
     for number, (decision, line) in enumerate(_LINES.items()):
         points = []
@@ -64,6 +70,7 @@ def _draw_factor(axes: Axes, figures: Figures, over: str, values: Mapping[str, s
                 ends = figure.mean - figure.low, figure.high - figure.mean
                 points.append((at + _SHIFT * (number - 1.5), -figure.mean, *ends[::-1]))
         x, gain, below, above = zip(*points, strict=True) if points else ((),) * 4
+        gains += gain
         axes.errorbar(
             x,
             gain,
@@ -77,3 +84,4 @@ def _draw_factor(axes: Axes, figures: Figures, over: str, values: Mapping[str, s
     axes.set_xlim(-0.5, len(values) - 0.5)
     axes.grid(axis="y")
     axes.spines[["top", "right"]].set_visible(False)
+    return gains
