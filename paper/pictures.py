@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib import rc_context
 from matplotlib.patches import Patch
 
-from benchmarks.evaluation.blocks import GPUS, SHARING
+from benchmarks.evaluation.blocks import DECISIONS, FACTORS, SHARING
 from benchmarks.evaluation.figures import Figure, Figures
 from metronome_opt.files.documents import make_folder
 from metronome_opt.output.figures.picture import new_figure, save_figure
@@ -22,8 +22,8 @@ _WIDTH, _HEIGHT = 3.37, 1.75  # inches
 _LETTERS: Any = {"font.family": "STIXGeneral", "mathtext.fontset": "stix", "font.size": 8.0}
 _SHADES: Mapping[str, dict[str, Any]] = {
     "places": {"facecolor": "#0072B2", "label": "places"},
-    "waits": {"facecolor": "#56B4E9", "hatch": "////", "label": "waiting"},
     "slots": {"facecolor": "#E69F00", "hatch": "....", "label": "slots"},
+    "both": {"facecolor": "#56B4E9", "hatch": "////", "label": "both"},
 }
 _MARKS = {"cassini": "^", "mltcp": "s", "metronome": "o", "ideal": "k_"}
 _FLEETS = {
@@ -37,19 +37,17 @@ _FLEETS = {
 
 
 def attribution(figures: Figures, picture: Picture) -> None:
-    """Draw the shares of places, waiting and slots, by GPUs of a node and sharing."""
-    for axes, sharing in zip(picture.subplots(1, 2, sharey=True), SHARING, strict=True):
-        for at, gpus in enumerate(GPUS):
-            key = f"topologies/gpus={gpus},uplinks=2to1,sharing={sharing}"
-            ends = [0.0, 0.0]  # of gains and of losses, which pile up apart
-            for each, style in _SHADES.items():
-                gain = -figures.get(f"{key}/{each}/shapley", Figure(0.0)).mean
-                axes.bar(at, gain, 0.7, bottom=ends[gain < 0], edgecolor="white", **style)
-                ends[gain < 0] += gain
-            if (ideal := figures.get(f"{key}/ideal/completion")) is not None:
-                axes.plot(at, -ideal.mean, "k_")
-        axes.set_xticks(range(len(GPUS)), GPUS)
-        axes.set_xlabel(f"GPUs of a node, {SHARING[sharing]}")
+    """Draw what places and slots bring by GPUs of a node and by uplinks, against the nearest."""
+    for axes, factor in zip(
+        picture.subplots(1, 2, sharey=True), ("GPUs a node", "uplinks"), strict=True
+    ):
+        for at, label in enumerate(FACTORS[factor]):
+            for number, (each, style) in enumerate(_SHADES.items(), start=-1):
+                key = f"regimes/{label}/{DECISIONS[each]}/completion"
+                gain = -figures.get(key, Figure(0.0)).mean
+                axes.bar(at + 0.25 * number, gain, 0.25, edgecolor="white", **style)
+        axes.set_xticks(range(len(FACTORS[factor])), FACTORS[factor].values())
+        axes.set_xlabel(factor)
     names = [Patch(edgecolor="white", **style) for style in _SHADES.values()]
     picture.legend(handles=names, loc="outside upper center", ncols=3, frameon=False)
     picture.axes[0].set_ylabel("completion shorter, %")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from benchmarks.evaluation.blocks import BASELINES, GPUS, SHARING, UPLINKS
+from benchmarks.evaluation.blocks import BASELINES, DECISIONS, FACTORS, SHARING
 from benchmarks.evaluation.figures import Figures
 from benchmarks.evaluation.plan import Part, read_plan
 from paper.values import tex
 
-_POLICIES = (*BASELINES, "metronome", "ideal")
+_POLICIES = (*(each for each in BASELINES if each != "nearest"), "metronome", "ideal")
 _NETWORKS = {"fair": "fair", "tcp": "TCP"}
-_SHARED = {f"topologies/uplinks={key},": f"uplinks {shown}" for key, shown in UPLINKS.items()}
-_SHARED |= {
-    "sweeps/": "groups of alike jobs",
+_SHARED = {
+    "regimes/": "all regimes",
     "sia/": "arrivals of Sia",
     "muri/": "arrivals of Muri",
 }
@@ -22,7 +21,6 @@ _ROWS = {
     for key, shown in _SHARED.items()
     for each, network in _NETWORKS.items()
 }
-_ROWS |= {"dynamic/all": "mixed models, arriving, TCP", "static/all": "mixed models, together, TCP"}
 """Slices of results by the headings of their rows."""
 
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
@@ -60,27 +58,36 @@ def policies(figures: Figures) -> str:
 
 
 def attribution(figures: Figures) -> str:
-    """Return what each decision brings, added first, last and in the mean over all orders."""
-    decisions = {"places": "places", "waits": "waiting", "slots": "slots"}
-    keys = [f"{each}/{order}" for each in decisions for order in ("first", "last", "shapley")]
-    keys.append("periods/last")
+    """Return what decisions bring in each regime, against `default` and the nearest nodes."""
+    over = ("over-default/", "")
+    rows = (
+        [
+            f"{factor}: {shown}".replace("%", "\\%"),
+            *(
+                tex(figures, f"regimes/{label}/{policy}/{each}completion", "ci", small=True)
+                for each in over
+                for policy in DECISIONS.values()
+            ),
+        ]
+        for factor, values in FACTORS.items()
+        for label, shown in values.items()
+    )
+    span = len(DECISIONS)
+    top = [
+        "",
+        *(f"\\multicolumn{{{span}}}{{c}}{{against {each}}}" for each in ("default", "nearest")),
+    ]
+    return _tabular("l" + "r" * 2 * span, ["", *DECISIONS, *DECISIONS], rows, top)
 
-    def cell(label: str, key: str) -> str:
-        plain = key.endswith(("first", "last")) and key != "periods/last"
-        return tex(figures, f"topologies/{label}/{key}", "val" if plain else "ci", small=True)
 
-    labels = {f"uplinks=2to1,sharing={each}": SHARING[each] for each in SHARING}
-    labels |= {f"gpus={each},uplinks=2to1,sharing=tcp": f"GPUs: {each}, TCP" for each in GPUS}
-    rows = ([shown, *(cell(label, key) for key in keys)] for label, shown in labels.items())
-    top = ["", *(f"\\multicolumn{{3}}{{c}}{{{each}}}" for each in decisions.values()), "periods"]
-    return _tabular("l" + "r" * 10, ["", *("first", "last", "mean") * 3, "last"], rows, top)
-
-
-def least(figures: Figures) -> str:
-    """Return mean slowdown and the least that is estimated, at two choices of places."""
-    ends = ("nearest/running", "nearest/estimate", "metronome/running", "metronome/estimate")
-    rows = ([text, *(tex(figures, f"{key}/{end}") for end in ends)] for key, text in _ROWS.items())
-    head = ["", "\\of{nearest}", "at least", "\\of{metronome}", "at least"]
+def bounds(figures: Figures) -> str:
+    """Return mean slowdown and what proves that it cannot be lower, at two choices of places."""
+    ends = ("nearest/running", "nearest/bound", "metronome/running", "metronome/bound")
+    bounded = {key: text for key, text in _ROWS.items() if not key.startswith("regimes")}
+    rows = (
+        [text, *(tex(figures, f"{key}/{end}") for end in ends)] for key, text in bounded.items()
+    )
+    head = ["", "\\of{nearest}", "bound", "\\of{metronome}", "bound"]
     return _tabular("lrrrr", head, rows)
 
 

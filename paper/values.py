@@ -13,7 +13,10 @@ from metronome_opt.errors import InputError
 
 _CHANGES = (
     "completion",
+    "tail",
     "weighted",
+    "traffic",
+    "energy",
     "together",
     "packing",
     "first",
@@ -22,16 +25,20 @@ _CHANGES = (
 )
 _LEVELS = ("running", "estimate", "free", "gated")
 _LEVEL = "{:.3f}"
-_COUNTS = ("seeds", "cells", "runs", "failed", "shorter", "longer", "solved", "instances", "harmed")
+_COUNTS = (
+    *("seeds", "cells", "runs", "failed", "shorter", "longer", "tested"),
+    *("solved", "instances", "harmed"),
+)
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
     **dict.fromkeys(_COUNTS, "{:,.0f}"),
-    **dict.fromkeys(("gap", "later"), "{:.1f}"),
+    **dict.fromkeys(("gap", "later", "lost", "met", "fitting"), "{:.1f}"),
 }
 """Formats by the last word of a key: changes in per cent, levels in iterations alone."""
 
-_OTHERS = ("solvers", "jitter", "testbed")
+_OTHERS = ("jitter", "testbed")
+_GONE = ("topologies", "dynamic", "static", "sweeps")  # parts whose figures the text still names
 _HEAD = "% Made of recorded figures by `python -m paper`; a test holds it to them. Do not edit.\n"
 
 
@@ -44,7 +51,7 @@ def check_key(key: str, macro: str = "val") -> str:
         If the key is of no part or of no kind that there is, or the macro of another kind.
     """
     part, kind = key.split("/")[0], key.rsplit("/", maxsplit=1)[-1]
-    if part not in {*read_plan(), *_OTHERS}:
+    if part not in {*read_plan(), *_OTHERS, *_GONE}:
         raise InputError(f"\\{macro}{{{key}}}: {part} is no part; see benchmarks/evaluation")
     if kind not in KINDS:
         raise InputError(f"\\{macro}{{{key}}}: {kind} is no kind; choose from {', '.join(KINDS)}")
@@ -77,7 +84,7 @@ def tex(figures: Figures, key: str, macro: str = "val", *, small: bool = False) 
         return mean
     unit = "" if small or form == _LEVEL else "\\,\\%"
     if figure.low is None or figure.high is None:
-        return mean + unit
+        return "--"
     low, high = number(figure.low, form), number(figure.high, form)
     return (
         f"\\interval{{{mean}}}{{{low}}}{{{high}}}" if small else f"{mean}{unit} ({low} to {high})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -27,12 +27,10 @@ from benchmarks.evaluation.recorded import (
     restore_part,
 )
 from benchmarks.evaluation.written import write_figures
-from metronome_opt.bench.simulations import FILE, SimulationRecord, keep_latest
+from metronome_opt.bench.simulations import FILE
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError
-from metronome_opt.files.journal import read_journal
-from metronome_opt.simulation.study import STUDIES, Cell, read_study
 
 app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 _ROUNDS = (1, 2, 5, 10, 15, 20)  # seeds that all parts have before any has more
@@ -67,7 +65,8 @@ def run(
         for name, part in studies.items():
             count = min(each, part.seeds)
             restore_part(name, folder / name / FILE, records)
-            lines = run_part(
+            found = run_part(
+                name,
                 part,
                 folder / name,
                 seeds=count,
@@ -75,8 +74,8 @@ def run(
                 traces=traces,
                 width=jobs or os.cpu_count() or 1,
             )
-            found = keep_latest(read_journal([folder / name / FILE], SimulationRecord))
-            _tell(name, record_part(name, found, lines, _planned(part, small=small), records))
+            command = f"python -m benchmarks.evaluation run {name}" + " --small" * small
+            _tell(name, record_part(name, found, [command], part.planned(small=small), records))
         write_figures(records)
     for name, race in parts.items():
         if isinstance(race, Race):
@@ -108,15 +107,15 @@ def left_() -> None:
     total = 0.0
     for name, part in read_plan().items():
         entry = index.get(name)
-        if entry is None:
-            planned = f" of {_planned(part):,}" if isinstance(part, Part) else ""
-            _console.print(f"{name}: nothing is recorded{planned}")
-            continue
-        hours = entry.left * entry.seconds / entry.records / 3600
+        if entry is not None:
+            done, left = entry.records, entry.left
+            hours = left * entry.seconds / entry.records / 3600
+        elif isinstance(part, Part):
+            done, left, hours = 0, part.planned(), part.estimated_s() / 3600
+        else:
+            done, left, hours = 0, part.planned(), part.planned() * part.time_limit / 2 / 3600
         total += hours
-        _console.print(
-            f"{name}: {entry.records:,} recorded, {entry.left:,} left, {hours:.1f} h of one core"
-        )
+        _console.print(f"{name}: {done:,} recorded, {left:,} left, {hours:.2f} h of one core")
     _console.print(f"together {total:.1f} h of one core")
 
 
@@ -135,20 +134,6 @@ def _chosen(names: list[str] | None, traces: Path | None) -> Mapping[str, Part |
             _console.print(f"{name}: left out; --traces names no folder that has {part.trace}")
             del chosen[name]
     return chosen
-
-
-def _planned(part: Part, *, small: bool = False) -> int:
-    """Return how many simulations a part has."""
-    study = read_study(HOME / STUDIES / f"{part.study}.yaml")
-    seeds, wanted = (SMALL_SEEDS, part.small) if small else (part.seeds, part.cells)
-    return seeds * len(part.policies) * len(set(_cells(study.cells, wanted)))
-
-
-def _cells(cells: Iterable[Cell], wanted: tuple[str, ...]) -> Iterator[str]:
-    for cell in cells:
-        settings = {f"{key}={value}" for key, value in cell.settings.items()}
-        if any(not each or set(each.split(",")) <= settings for each in wanted):
-            yield ",".join(sorted(settings))
 
 
 if __name__ == "__main__":

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 
-from benchmarks.evaluation.figures import Figure, Figures
+from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figure, Figures
 from benchmarks.evaluation.recorded import read_index
 
 _DASH = "-"
 _NOTHING = "Nothing is recorded of this part yet."
-GPUS = ("1", "2", "4", "8")
-UPLINKS = {"1to1": "1:1", "2to1": "2:1", "4to1": "4:1"}
 SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
+FACTORS: Mapping[str, Mapping[str, str]] = {
+    "GPUs a node": {f"gpus={each}": each for each in ("1", "2", "4", "8")},
+    "uplinks": {"uplinks=1to1": "1:1", "uplinks=2to1": "2:1", "uplinks=4to1": "4:1"},
+    "spines": {"spines=1": "1", "spines=4": "4"},
+    "periods": {f"periods={each}": each for each in ("equal", "harmonic", "free")},
+    "time sending": {"busy=0.2": "20 %", "busy=0.35": "35 %", "busy=0.45": "45 %"},
+    "jitter": {"jitter=0.0": "0", "jitter=0.01": "1 %", "jitter=0.02": "2 %", "jitter=0.05": "5 %"},
+    "sharing": {"sharing=fair": "fair", "sharing=tcp": "TCP"},
+}
+"""Slices of `regimes` by factor, with what stands for their values."""
+DECISIONS = {"places": PLACES, "slots": SLOTS, "both": SUBJECT, "no contention": "ideal"}
+"""Policies by the decisions that they take."""
 _JOBS = {
-    "many models, uplinks 1:1": "topologies/uplinks=1to1,sharing={}",
-    "many models, uplinks 2:1": "topologies/uplinks=2to1,sharing={}",
-    "many models, uplinks 4:1": "topologies/uplinks=4to1,sharing={}",
-    "many models, 24 nodes": "dynamic/all",
-    "the same, there from the beginning": "static/all",
-    "groups of alike jobs": "sweeps/sharing={}",
+    "rings, all regimes": "regimes/sharing={}",
     "arrivals of Sia": "sia/sharing={}",
     "arrivals of Muri": "muri/sharing={}",
-    "fleet of 4": "fleets/cluster=ring-4,sharing={}",
-    "fleet of 12": "fleets/cluster=ring-12,sharing={}",
+    "fleets": "fleets/sharing={}",
     "two to four on one link": "one-link/all",
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
 _LEFT = """\
-**Sharing links matters more than timing.** On the nearest nodes of these clusters jobs
-run {} times as long as on networks of their own, and no slots, shifts or priorities could take
-that below {} there; where `metronome` places them they run {} times as long without slots, at best
-{}."""
-BASELINES = ("default", "balanced", "exclusive", "cassini", "mltcp", "crux")
+**Sharing links matters more than timing.** On the nearest nodes jobs of Sia's arrivals run {} times
+as long as on networks of their own, and at least {} whatever slots, shifts or priorities do there;
+where `metronome` places them they run {} times as long, at least {}."""
+BASELINES = ("default", "nearest", "exclusive", "cassini", "mltcp", "crux")
 
 
 def change(figure: Figure | None) -> str:
     """Return a change in per cent with its interval."""
-    if figure is None:
+    if figure is None or figure.low is None or figure.high is None:
         return _DASH
-    if figure.low is None or figure.high is None:
-        return f"{_signed(figure.mean)} %"
     return f"{_signed(figure.mean)} % ({_signed(figure.low)} to {_signed(figure.high)})"
 
 
@@ -54,36 +56,110 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def decisions(figures: Figures) -> str:
-    """Return what each decision brings, by GPUs of a node and sharing, with uplinks of 2:1."""
-    rows = []
-    for sharing, network in SHARING.items():
-        for gpus in GPUS:
-            key = f"topologies/gpus={gpus},uplinks=2to1,sharing={sharing}"
-            rows.append(
-                [
-                    f"{gpus}, {network}",
-                    _count(figures.get(f"{key}/seeds")),
-                    change(figures.get(f"{key}/packing")),
-                    *(change(figures.get(f"{key}/{each}/shapley")) for each in ("places", "waits")),
-                    change(figures.get(f"{key}/slots/shapley")),
-                    change(figures.get(f"{key}/periods/last")),
-                    change(figures.get(f"{key}/together")),
-                    change(figures.get(f"{key}/ideal/completion")),
-                ]
-            )
-    headings = [
-        "GPUs of a node",
-        "seeds",
-        "packing",
-        "places",
-        "waiting",
-        "slots",
-        "of that, longer periods",
-        "together",
-        "no contention",
+def _decisions(part: str, rows: Iterable[tuple[str, str]]) -> Callable[[Figures], str]:
+    """Return what makes the table of what decisions bring, against `default` and the nearest."""
+
+    def block(figures: Figures) -> str:
+        table = [
+            [
+                shown,
+                _count(figures.get(f"{part}/{label}/seeds")),
+                *(
+                    _tested(figures, f"{part}/{label}/{policy}/{over}")
+                    for policy, over in [
+                        ("nearest", "over-default/"),
+                        *product(DECISIONS.values(), ("over-default/", "")),
+                    ]
+                ),
+            ]
+            for label, shown in labels
+        ]
+        columns = [f"{each}, over {base}" for each in DECISIONS for base in ("default", "nearest")]
+        return _table(["regime", "seeds", "packing", *columns], table)
+
+    labels = list(rows)
+    return block
+
+
+def _tested(figures: Figures, key: str) -> str:
+    """Return a change, with a star if it is not by chance by Holm's procedure over all cells."""
+    level = figures.get(f"{key}p")
+    star = "*" if level is not None and level.mean <= 0.05 else ""
+    return change(figures.get(f"{key}completion")) + star
+
+
+def _regimes(*factors: str) -> list[tuple[str, str]]:
+    return [
+        (label, f"{factor}: {shown}")
+        for factor in factors or FACTORS
+        for label, shown in FACTORS[factor].items()
     ]
-    return _table(headings, rows)
+
+
+def corners(figures: Figures) -> str:
+    """Return what decisions bring in the corners, in the order of the records."""
+    labels = dict.fromkeys(
+        key.split("/")[1] for key in figures if key.startswith("corners/gpus=") and "," in key
+    )
+    named = dict(_regimes())
+    rows = [
+        (label, ", ".join(named[each].replace(": ", " ", 1) for each in label.split(",")))
+        for label in labels
+    ]
+    return _decisions("corners", rows)(figures) if rows else _NOTHING
+
+
+def measures(figures: Figures) -> str:
+    """Return all measures of policies over all regimes, against `default`."""
+    shown = {
+        "completion": "mean completion",
+        "tail": "99th percentile",
+        "weighted": "mean by priority",
+        "traffic": "traffic until the last arrival",
+        "energy": "energy",
+    }
+    policies = ("nearest", "cassini", "mltcp", "crux", *DECISIONS.values())
+    rows = []
+    for policy in ("default", *policies):
+        key = f"regimes/all/{policy}"
+        changes = (change(figures.get(f"{key}/over-default/{each}")) for each in shown)
+        levels = (_level(figures.get(f"{key}/{each}"), 1) for each in ("lost", "met"))
+        slots = (_level(figures.get(f"{key}/{each}"), 1) for each in ("fitting", "gated"))
+        rows.append([f"`{policy}`", *changes, *levels, *slots])
+    groups = ("groups that meet", "that fit", "that are gated")
+    return _table(["policy", *shown.values(), "GPU hours lost, %", *groups], rows)
+
+
+def priority(figures: Figures) -> str:
+    """Return slowdown and lateness by priority, for each policy and way of sharing."""
+    cells = dict.fromkeys(
+        key.split("/")[1]
+        for key in figures
+        if key.startswith("priority/priorities=") and "," in key.split("/")[1]
+    )
+    rows = [
+        [shown, f"`{policy}`", *_by_priority(figures, f"priority/{cell}/{policy}/")]
+        for cell in cells
+        for shown in [cell.replace(",", ", ")]
+        for policy in ("default", "nearest", "crux", SUBJECT, "ideal")
+    ]
+    headings = ["priorities, sharing", "policy", "slowdown", "completion over isolated duration"]
+    return _table(headings, rows) if rows else _NOTHING
+
+
+def _by_priority(figures: Figures, key: str) -> Iterator[str]:
+    """Yield slowdowns and latenesses of a policy in a cell, by priority."""
+    for measure in ("slowdown", "lateness"):
+        start = f"{key}{measure}@"
+        known = sorted(int(each[len(start) :]) for each in figures if each.startswith(start))
+        texts = (f"{each}: {_level(figures[f'{start}{each}'], 2)}" for each in known)
+        yield "; ".join(texts) or _DASH
+
+
+def _level(figure: Figure | None, digits: int) -> str:
+    if figure is None or figure.low is None or figure.high is None:
+        return _DASH
+    return f"{figure.mean:.{digits}f} ({figure.low:.{digits}f} to {figure.high:.{digits}f})"
 
 
 def jobs(figures: Figures) -> str:
@@ -101,25 +177,11 @@ def jobs(figures: Figures) -> str:
 def left(figures: Figures) -> str:
     """Return a sentence on what slots could bring at most, beside the nearest nodes."""
     numbers = [
-        _number(figures.get(f"topologies/uplinks=2to1,sharing=tcp/{policy}/{each}"))
-        for policy in ("nearest", "metronome:slots=no")
-        for each in ("running", "estimate")
+        _number(figures.get(f"sia/sharing=tcp/{policy}/{each}"))
+        for policy in ("nearest", SUBJECT)
+        for each in ("running", "bound")
     ]
-    return _LEFT.format(*numbers)
-
-
-def topologies(figures: Figures) -> str:
-    """Return mean completion of each policy by uplinks and sharing."""
-    return _policies(
-        figures,
-        "topologies",
-        {
-            f"uplinks={uplinks},sharing={sharing}": f"{shown}, {network}"
-            for sharing, network in SHARING.items()
-            for uplinks, shown in UPLINKS.items()
-        },
-        "uplinks",
-    )
+    return _NOTHING if _DASH in numbers else _LEFT.format(*numbers)
 
 
 def _policies(figures: Figures, part: str, labels: Mapping[str, str], heading: str) -> str:
@@ -151,25 +213,24 @@ def _part(name: str, heading: str) -> Callable[[Figures], str]:
     return block
 
 
-def least(figures: Figures) -> str:
-    """Return how long jobs run over their time alone, and the least estimated at these places."""
-    policies = "nearest", "metronome:slots=no", "metronome"
+def bounds(figures: Figures) -> str:
+    """Return how long jobs run over their time alone, and bounds at the places of policies."""
     rows = [
         [
-            f"{shown}, {network}",
+            f"{part}, {network}",
             *(
-                f"{_number(figures.get(f'{key}/{policy}/{each}'))}"
-                for policy in policies
-                for each in ("running", "estimate")
+                f"{_number(figures.get(f'{part}/sharing={sharing}/{policy}/{each}'))}"
+                for policy in ("nearest", SUBJECT)
+                for each in ("running", "bound")
             ),
         ]
+        for part in ("sia", "muri")
         for sharing, network in SHARING.items()
-        for uplinks, shown in UPLINKS.items()
-        for key in [f"topologies/uplinks={uplinks},sharing={sharing}"]
     ]
-    names = "nearest", "without slots", "metronome"
-    heads = (f"{name}{end}" for name in names for end in ("", ", at least"))
-    return _table(["uplinks", *heads], rows)
+    names = "nearest", SUBJECT
+    return _table(
+        ["arrivals", *(f"{name}{end}" for name in names for end in ("", ", bound"))], rows
+    )
 
 
 def _number(figure: Figure | None) -> str:
@@ -238,16 +299,16 @@ def _count(figure: Figure | None) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
-    "decisions": decisions,
+    "decisions": _decisions("regimes", _regimes("GPUs a node", "sharing")),
+    "map": _decisions("regimes", _regimes()),
+    "corners": corners,
+    "measures": measures,
+    "priority": priority,
     "jobs": jobs,
     "left": left,
-    "topologies": topologies,
     **{
         name: _part(name, heading)
         for name, heading in (
-            ("sweeps", "sharing, jitter"),
-            ("dynamic", "load, mix"),
-            ("static", "places, mix"),
             ("one-link", "mix"),
             ("fleets", "jobs, periods apart, sharing"),
             ("sia", "sharing, jitter"),

@@ -1,18 +1,19 @@
 """The figures of the evaluation: a number with its interval by name.
 
-``topologies/sharing=tcp/metronome/completion`` is by how many per cent mean completion under
-`metronome` differs from that on the nearest nodes, in pairs of runs of one scenario, as a mean over
-seeds; of the cells with ``sharing=tcp``, or of ``all``. Intervals are those of Student's t, 95 %,
-over seeds. With many cells some differ by chance: ``.../shorter`` and ``.../longer`` count those
-that do by Holm's procedure, at 5 % for all cells of a part together.
+``corners/sharing=tcp/metronome/completion`` is by how many per cent mean completion under
+`metronome` differs from that on the nearest nodes, in pairs of runs of one scenario: the mean over
+seeds of the mean over the cells with ``sharing=tcp``, or over ``all``; ``metronome/over-default/``
+is against `default`. Intervals are those of Student's t, 95 %, over seeds; with one seed there is
+no figure. With many cells some differ by chance: ``.../p`` of a cell is the level at which it
+differs by Holm's procedure over all cells of a part that can be tested, and ``.../shorter``,
+``.../longer`` and ``.../tested`` count cells that do at 5 %, and those that can be tested.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -32,20 +33,26 @@ from metronome_opt.bench.studies import (
 
 ALL = "all"
 SUBJECT = "metronome"
-BASELINES = ("nearest", "default")  # the first of them that is there
+PLACES = "metronome:slots=no"
+SLOTS = "metronome:places=no:waits=no"
+BASELINES = {"nearest": "", "default": "over-default/"}
+"""What others are compared with, by what stands before measures. The first that is there has no
+name."""
 MEASURES: Mapping[str, str] = {
     "completion": "completion_mean_s",
+    "tail": "completion_p99_s",
     "weighted": "completion_weighted_s",
+    "traffic": "early_gbit",
+    "energy": "energy_kwh",
 }
-"""Measures of a run by their names in figures."""
+"""Measures of a run by their names in figures, as changes in per cent."""
+LEVELS = ("running", "lost", "met", "fitting", "gated")
+"""Measures as they are. Lost are per cent of the GPU hours of running jobs."""
 
-DECISIONS = ("places", "waits", "slots")
-"""Options of `metronome` that are left out one by one."""
-
-PERIODS = "metronome:periods=no"
 _LEVEL = 0.05
 _HARM = 0.01
-_NAMED = re.compile(r"(?P<gpus>\d+)x\d+-(?P<uplinks>\w+)")  # of clusters
+_EXACT = 1e-9  # deviations of less are rounding, and cannot be tested
+_NAMED = re.compile(r"(?P<gpus>\d+)x\d+-(?P<uplinks>\w+)-(?P<spines>\d+)")  # of clusters
 
 
 class Figure(NamedTuple):
@@ -62,9 +69,9 @@ Figures = dict[str, Figure]
 def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> Figures:
     """Return the figures of a part."""
     together, *cells = split_study(records)
-    _add_measures(together)
-    base = next(each for each in BASELINES if each in part.policies)
+    _add_measures(together, records)
     settings = _settings(records)
+    bases = [each for each in BASELINES if each in part.policies]
     found: Figures = {
         f"{name}/seeds": Figure(len(together.seeds)),
         f"{name}/cells": Figure(len(settings)),
@@ -73,27 +80,50 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
     }
     for label, chosen in _slices(settings):
         piece = together.select(chosen)
-        is_short = label.count(",") <= 1
         found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
-        for policy in together.policies:
-            key = f"{name}/{label}/{policy}"
-            for measure, column in MEASURES.items():
-                if policy != base and (is_short or measure == "completion"):
-                    change = piece.mean_ratio(policy, base, column)
-                    found |= _figure(f"{key}/{measure}", change and change - 1.0, 100.0)
-            if is_short:
-                found |= _figure(f"{key}/running", piece.mean(policy, "running"), 1.0)
-                found |= _figure(f"{key}/estimate", _estimate(records, chosen, policy), 1.0)
-        packing = piece.mean_ratio("nearest", "default", MEASURES["completion"])
-        found |= _figure(f"{name}/{label}/packing", packing and packing - 1.0, 100.0)
-        found |= _attribution(f"{name}/{label}", piece)
+        found |= _slice_figures(f"{name}/{label}", piece, bases, is_cell=label.count(",") > 1)
+        if part.bound:
+            for policy in together.policies:
+                bound = _bound(records, chosen, policy)
+                found |= _figure(f"{name}/{label}/{policy}/bound", bound, 1.0)
+    by_label = {_label(settings[each.cells[0]]): each for each in cells}
     for policy in together.policies:
-        if policy != base:
-            found |= _figure(f"{name}/all/{policy}/later", _later(together, policy, base), 100.0)
-            shorter, longer = _certain(cells or [together], policy, base)
-            found[f"{name}/{policy}/shorter"] = Figure(shorter)
-            found[f"{name}/{policy}/longer"] = Figure(longer)
+        for base in bases:
+            key = f"{name}/{{}}/{policy}/{_over(base, bases)}"
+            found |= _tests(key, by_label, policy, base)
+        if policy != bases[0]:
+            later = _later(together, policy, bases[0])
+            found |= _figure(f"{name}/all/{policy}/later", later, 100.0)
     return found
+
+
+def _slice_figures(key: str, part: StudyPart, bases: Sequence[str], *, is_cell: bool) -> Figures:
+    """Return changes and levels of all policies; of a cell of many factors, what tables show."""
+    found: Figures = {}
+    measures = ["completion"] if is_cell else MEASURES
+    classes = (column for column in part.runs.columns if "@" in column)
+    levels = [*([] if is_cell else LEVELS), *classes]
+    for policy in part.policies:
+        for base, measure in product(bases, measures):
+            found |= _change(f"{key}/{policy}/{_over(base, bases)}{measure}", part, policy, base)
+        for level in levels:
+            found |= _figure(f"{key}/{policy}/{level}", part.mean(policy, level), 1.0)
+    for decision, without in {"slots": PLACES, "places": SLOTS}.items():
+        found |= _change(f"{key}/{decision}/last/completion", part, SUBJECT, without)
+    return found
+
+
+def _over(base: str, bases: Sequence[str]) -> str:
+    """Return what stands before measures that are compared with a baseline."""
+    return "" if base == bases[0] else BASELINES[base]
+
+
+def _change(key: str, part: StudyPart, policy: str, base: str) -> Figures:
+    """Return by how many per cent the measure that ends the key differs."""
+    if policy == base or not {policy, base} <= set(part.policies):
+        return {}
+    ratio = part.mean_ratio(policy, base, MEASURES[key.rpartition("/")[2]])
+    return _figure(key, ratio and ratio - 1.0, 100.0)
 
 
 def _whole_seeds(part: StudyPart) -> int:
@@ -103,22 +133,43 @@ def _whole_seeds(part: StudyPart) -> int:
     return int((done.groupby("seed").size() == runs).sum())
 
 
-def _add_measures(part: StudyPart) -> None:
-    """Add mean completion by priority, and the time of all jobs over that of iterations alone."""
-    jobs = part.jobs
-    weighted = jobs["priority"] * jobs["completion_s"]
-    running = 1000 * (jobs["completion_s"] - jobs["queueing_s"])
-    alone = jobs["iterations"] * jobs["ideal_ms"]
-    sums = pd.DataFrame(
-        {"priority": jobs["priority"], "weighted": weighted, "running": running, "alone": alone}
-    ).groupby(level=["cell", "seed", "policy"])
-    totals = sums.sum(min_count=1).reindex(part.runs.index)
-    unfinished = part.runs["unfinished"] > 0
-    for measure, top, bottom in (
-        ("completion_weighted_s", "weighted", "priority"),
-        ("running", "running", "alone"),
-    ):
-        part.runs[measure] = (totals[top] / totals[bottom]).mask(unfinished, np.inf)
+def _add_measures(part: StudyPart, records: Sequence[SimulationRecord]) -> None:
+    """Add measures of runs: means by priority, by class, of all jobs together, and groups.
+
+    Slowdown and lateness, completion over the duration of the job in an empty cluster, are also
+    given for each priority if there are several: ``lateness@4``.
+    """
+    jobs, runs = part.jobs, part.runs
+    names = ["cell", "seed", "policy"]
+    alone_s = jobs["iterations"] * jobs["ideal_ms"] / 1000
+    held_s = jobs["completion_s"] - jobs["queueing_s"]
+    terms = jobs.assign(
+        weighted=jobs["priority"] * jobs["completion_s"],
+        alone_s=alone_s,
+        held_s=held_s,
+        gpu_h=jobs["gpus"] * held_s / 3600,
+        lateness=jobs["completion_s"] / alone_s,
+    )
+    columns = ["priority", "weighted", "held_s", "alone_s", "gpu_h"]
+    sums = terms.groupby(level=names)[columns].sum(min_count=1).reindex(runs.index)
+    unknown = runs["unfinished"] > 0
+    runs["completion_weighted_s"] = (sums["weighted"] / sums["priority"]).mask(unknown, np.inf)
+    runs["running"] = (sums["held_s"] / sums["alone_s"]).mask(unknown, np.inf)
+    runs["lost"] = (100 * runs["lost_gpu_h"] / sums["gpu_h"]).mask(unknown, np.inf)
+    if jobs["priority"].nunique() > 1 and records[0].study == "priority":
+        means = terms.groupby([*names, "priority"])[["slowdown", "lateness"]].mean()
+        for measure, values in means.items():
+            for priority, mean in values.unstack("priority").items():
+                runs[f"{measure}@{float(str(priority)):g}"] = mean.reindex(runs.index).mask(
+                    unknown, np.inf
+                )
+    for number in ("met", "fitting", "gated"):
+        counts = {
+            (cell_label(record), record.seed, record.policy): record.groups[number]
+            for record in records
+            if record.groups is not None
+        }
+        runs[number] = pd.Series(counts, dtype=float).reindex(runs.index)
 
 
 def _later(part: StudyPart, policy: str, base: str) -> Interval | None:
@@ -144,14 +195,14 @@ def _estimate(
 
 
 def _figure(key: str, interval: Interval | None, factor: float) -> Figures:
-    if interval is None:
+    if interval is None or interval.low is None:
         return {}
     ends = (None if end is None else factor * end for end in (interval.low, interval.high))
     return {key: Figure(factor * interval.mean, *ends)}
 
 
 def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str]]:
-    """Return the settings of each cell; of a cluster called ``4x16-2to1`` what its name says."""
+    """Return the settings of each cell; of a cluster called ``4x16-2to1-4`` what its name says."""
     found: dict[str, Mapping[str, str]] = {}
     for record in records:
         settings = {name: str(value) for name, value in record.cell.items()}
@@ -163,97 +214,47 @@ def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str
 
 
 def _slices(settings: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield all cells, then those with a value of each parameter, of each two, and so on."""
+    """Yield all cells, then those with a value of each parameter, then every cell."""
     yield ALL, list(settings)
     labels: dict[str, list[str]] = {}
     for cell, values in settings.items():
-        for count in range(1, len(values) + 1):
-            for names in combinations(values, count):
-                label = ",".join(f"{name}={values[name]}" for name in names)
+        own = [f"{name}={value}" for name, value in values.items()]
+        for label in dict.fromkeys([*own, _label(values)]):
+            if label != ALL:
                 labels.setdefault(label, []).append(cell)
     yield from labels.items()
+
+
+def _label(values: Mapping[str, str]) -> str:
+    """Return the settings of a cell as they are in the names of figures."""
+    return ",".join(f"{name}={value}" for name, value in values.items()) or ALL
 
 
 # ------------------------------------------------------------------ many cells
 
 
-def _certain(cells: Sequence[StudyPart], policy: str, base: str) -> tuple[int, int]:
-    """Return in how many cells mean completion is shorter, and longer, by Holm's procedure."""
+def _tests(key: str, cells: Mapping[str, StudyPart], policy: str, base: str) -> Figures:
+    """Return the tests of mean completion in cells, by Holm's procedure."""
     tests = []
-    for cell in cells:
-        ratios = _logarithms(cell, policy) - _logarithms(cell, base)
-        if len(ratios) > 1 and ratios.std() > 0:
-            tests.append((float(ttest_1samp(ratios, 0.0).pvalue), float(ratios.mean())))
-    shorter = longer = 0
-    for rank, (p, mean) in enumerate(sorted(tests)):
-        if p > _LEVEL / (len(tests) - rank):
-            break
-        shorter, longer = shorter + (mean < 0), longer + (mean > 0)
-    return shorter, longer
+    for label, cell in cells.items():
+        ratios = (_logarithms(cell, policy) - _logarithms(cell, base)).dropna()
+        if len(ratios) > 1 and ratios.std() > _EXACT:
+            tests.append((float(ttest_1samp(ratios, 0.0).pvalue), float(ratios.mean()), label))
+    if policy == base or not tests:
+        return {}
+    found: Figures = {}
+    level = 0.0
+    counts = {"shorter": 0, "longer": 0, "tested": len(tests)}
+    for rank, (p, mean, label) in enumerate(sorted(tests)):
+        level = max(level, min(1.0, p * (len(tests) - rank)))
+        found[f"{key.format(label)}p"] = Figure(level)
+        if level <= _LEVEL:
+            counts["shorter" if mean < 0 else "longer"] += 1
+    return found | {f"{key.format(ALL)}{name}": Figure(n) for name, n in counts.items()}
 
 
 def _logarithms(part: StudyPart, policy: str) -> pd.Series[float]:
-    """Return the mean logarithm of mean completion over the cells, by seed; unfinished left out."""
-    runs = part.runs_of(policy)[MEASURES["completion"]]
-    values: pd.DataFrame = np.log(runs[np.isfinite(runs)]).unstack("seed")
-    means: pd.Series[float] = values.mean(axis=0, skipna=False).dropna()
-    return means
-
-
-# ------------------------------------------------------------------ attribution
-
-
-def _attribution(key: str, part: StudyPart) -> Figures:
-    """Return what each decision brings if it is added first, last, and as a mean over all orders.
-
-    The latter is its Shapley value; those of all decisions add up to what they bring ``together``.
-    A hundred times differences of logarithms of mean completion.
-    """
-    variants = {frozenset(chosen): variant(chosen) for chosen in _subsets(DECISIONS) if chosen}
-    if not {*variants.values(), "nearest"} <= set(part.policies):
-        return {}
-    values = {chosen: _logarithms(part, policy) for chosen, policy in variants.items()}
-    values[frozenset()] = _logarithms(part, "nearest")
-    found: Figures = {}
-    for decision in DECISIONS:
-        others = [each for each in DECISIONS if each != decision]
-        gains = {
-            "first": _added(values, frozenset(), decision),
-            "last": _added(values, frozenset(others), decision),
-            "shapley": sum(
-                (
-                    _added(values, frozenset(order[: order.index(decision)]), decision)
-                    for order in permutations(DECISIONS)
-                ),
-                start=pd.Series(0.0, index=values[frozenset()].index),
-            )
-            / math.factorial(len(DECISIONS)),
-        }
-        for name, gain in gains.items():
-            known = gain.dropna().tolist()
-            if known:
-                found |= _figure(f"{key}/{decision}/{name}", mean_interval(known), 100.0)
-    everything = (values[frozenset(DECISIONS)] - values[frozenset()]).dropna().tolist()
-    if everything:
-        found |= _figure(f"{key}/together", mean_interval(everything), 100.0)
-    if PERIODS in part.policies:
-        known = (_logarithms(part, SUBJECT) - _logarithms(part, PERIODS)).dropna().tolist()
-        found |= _figure(f"{key}/periods/last", mean_interval(known), 100.0) if known else {}
-    return found
-
-
-def variant(decisions: Sequence[str]) -> str:
-    """Return the policy that takes these decisions alone."""
-    left_out = (each for each in DECISIONS if each not in decisions)
-    return ":".join([SUBJECT, *(f"{each}=no" for each in left_out)])
-
-
-def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for number in range(2 ** len(names)):
-        yield tuple(name for at, name in enumerate(names) if number >> at & 1)
-
-
-def _added(
-    values: Mapping[frozenset[str], pd.Series[float]], before: frozenset[str], decision: str
-) -> pd.Series[float]:
-    return values[before | {decision}] - values[before]
+    """Return the logarithm of mean completion of a cell by seed; unfinished runs are dropped."""
+    runs = part.runs_of(policy)["completion_mean_s"].droplevel(["cell", "policy"])
+    values: pd.Series[float] = np.log(runs[np.isfinite(runs)])
+    return values

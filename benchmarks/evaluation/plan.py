@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from metronome_opt.bench.simulations import FILE
-from metronome_opt.errors import InputError
+from metronome_opt.bench.campaign import local_pool
+from metronome_opt.bench.process import Limits
+from metronome_opt.bench.simulations import (
+    FILE,
+    SimulationRecord,
+    check_records,
+    choose_cells,
+    keep_latest,
+    plan,
+)
+from metronome_opt.bench.suites import find_suites
+from metronome_opt.cli.campaigns import run_remaining
+from metronome_opt.cli.options import read_pairs
+from metronome_opt.errors import InputError, error_context
+from metronome_opt.files.documents import make_folder
+from metronome_opt.files.journal import Journal
 from metronome_opt.files.records import (
     FrozenDict,
     FrozenMap,
@@ -21,11 +35,14 @@ from metronome_opt.files.records import (
     explain,
     read_document_as,
 )
-from metronome_opt.simulation.study import STUDIES, Setting
+from metronome_opt.simulation.study import STUDIES, Cell, Setting, read_study
 
 HOME = Path(__file__).parents[2]
 PLAN = Path(__file__).parent / "plan.yaml"
 SMALL_SEEDS = 2
+RUN_S = (0.5, 4.0)
+"""About how many seconds a simulation of 200 jobs takes, under `metronome` the second number."""
+_LIMIT_S, _MEMORY_MB = 1800, 4096
 
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -47,6 +64,8 @@ class Part(Record):
         Settings of cells, each ``NAME=VALUE,...``; all cells if left out.
     trace
         File of arrivals, below a folder that the command names.
+    bound
+        Whether to bound the time that jobs run at their placements.
     small
         Cells of a small evaluation.
     """
@@ -57,19 +76,31 @@ class Part(Record):
     set: FrozenMap[Name, Setting] = FrozenDict()
     cells: _Texts = ("",)
     trace: str | None = None
+    bound: bool = False
     small: _Texts
 
-    def commands(self, *, seeds: int, small: bool) -> Iterator[tuple[str, ...]]:
-        """Yield commands without the options that name places on a machine."""
-        conditions = ",".join(f"{name}={value}" for name, value in self.set.items())
-        for cells in self.small if small else self.cells:
-            yield (
-                *("metronome", "simulate", self.study, "--estimate", "--replications", str(seeds)),
-                *("--policies", ",".join(self.policies)),
-                *(("--cells", cells) if cells else ()),
-                *(("--conditions", conditions) if conditions else ()),
-                *(("--trace", self.trace) if self.trace else ()),
-            )
+    def chosen(self, *, small: bool = False) -> tuple[Cell, ...]:
+        """Return the cells of the study, or of a small evaluation, without repetition.
+
+        Raises
+        ------
+        InputError
+            If one names a parameter or value that the study does not have.
+        """
+        study = read_study(_path(self.study))
+        texts = self.small if small else self.cells
+        named = (read_pairs("cells", [text] if text else None) for text in texts)
+        return tuple(dict.fromkeys(cell for each in named for cell in choose_cells(study, each)))
+
+    def planned(self, *, small: bool = False) -> int:
+        """Return the number of simulations."""
+        seeds = SMALL_SEEDS if small else self.seeds
+        return seeds * len(self.policies) * len(self.chosen(small=small))
+
+    def estimated_s(self) -> float:
+        """Return about how many seconds of a core they take, by `RUN_S`."""
+        a_seed = sum(RUN_S[policy.startswith("metronome")] for policy in self.policies)
+        return a_seed * self.seeds * len(self.chosen())
 
 
 class Race(Record):
@@ -89,6 +120,11 @@ class Race(Record):
     solvers: _Texts
     time_limit: Positive
     small: _Texts
+
+    def planned(self) -> int:
+        """Return the number of cases."""
+        suites = find_suites(",".join(self.suites))
+        return len(self.solvers) * sum(len(suite.entries("test")) for suite in suites)
 
     def command(self, *, small: bool) -> tuple[str, ...]:
         """Return the command without the options that name places on a machine."""
@@ -126,9 +162,16 @@ def run_race(race: Race, path: Path, *, small: bool) -> list[str]:
 
 
 def run_part(
-    part: Part, folder: Path, *, seeds: int, small: bool, traces: Path | None, width: int
-) -> list[str]:
-    """Run what is not there yet of a part, with so many seeds; return the commands.
+    name: str,
+    part: Part,
+    folder: Path,
+    *,
+    seeds: int,
+    small: bool,
+    traces: Path | None,
+    width: int,
+) -> list[SimulationRecord]:
+    """Run what is not there yet of a part, with so many seeds; return all records.
 
     Parameters
     ----------
@@ -138,20 +181,35 @@ def run_part(
         The folder of arrivals.
     width
         Simulations at once.
+
+    Raises
+    ------
+    InputError
+        If records are there already that are of another study, or of other conditions.
     """
-    lines = []
-    for words in part.commands(seeds=seeds, small=small):
-        lines.append(" ".join(words))
-        study, *options = words[2:]
-        if part.trace and traces:
-            options = [str(traces / each) if each == part.trace else each for each in options]
-        _run(
-            [
-                *("simulate", str(STUDIES / f"{study}.yaml"), *options, "--processes", str(width)),
-                *("--output", str(folder), *(("--resume",) if (folder / FILE).exists() else ())),
-            ]
-        )
-    return lines
+    study = read_study(_path(part.study))
+    if part.trace and traces:
+        study = study.of_trace(str(traces / part.trace))
+    cases = plan(
+        study,
+        part.chosen(small=small),
+        part.policies,
+        seeds=seeds,
+        limits=Limits(_LIMIT_S, _MEMORY_MB, grace_s=1.0),
+        overrides=part.set,
+        bounded=part.bound,
+    )
+    make_folder(folder)
+    with Journal(folder / FILE, SimulationRecord, resume=True) as file:
+        with error_context(name):
+            check_records(file.records, study, part.set)
+        if run_remaining(cases, file, local_pool(width), folder) is None:
+            raise KeyboardInterrupt
+        return keep_latest(file.records)
+
+
+def _path(study: str) -> Path:
+    return HOME / STUDIES / f"{study}.yaml"
 
 
 def _run(words: list[str]) -> None:

@@ -35,7 +35,7 @@ INDEX_FORMAT = "metronome-evaluation/1"
 DIGITS = 7
 _JOBS = (
     *("job", "priority", "finished", "queueing_s", "completion_s", "iterations"),
-    *("ideal_ms", "iteration_mean_ms"),
+    *("ideal_ms", "iteration_mean_ms", "gpus", "early_gbit"),
 )
 KEPT = (
     f"of simulations: of jobs {', '.join(_JOBS)}, of links their sums; numbers to {DIGITS} digits"

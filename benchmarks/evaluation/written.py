@@ -13,13 +13,14 @@ from pathlib import Path
 
 from benchmarks.evaluation.blocks import BLOCKS
 from benchmarks.evaluation.figures import Figure, Figures, part_figures
+from benchmarks.evaluation.picture import MAP, draw_map
 from benchmarks.evaluation.plan import HOME, Part, Race, read_plan
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part
 from benchmarks.evaluation.solvers import race_figures
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.errors import InputError
-from metronome_opt.files.documents import read_document, write_text
+from metronome_opt.files.documents import make_folder, read_document, write_text
 
 FIGURES = "figures.json"
 FIGURES_FORMAT = "metronome-figures/1"
@@ -37,17 +38,24 @@ def write_figures(folder: Path) -> list[Path]:
     lines = (f"  {json.dumps(key)}: {json.dumps(_rounded(figures[key]))}" for key in figures)
     body = ",\n".join(lines)
     text = f'{{\n"format": "{FIGURES_FORMAT}",\n"figures": {{\n{body}\n}}\n}}\n'
+    make_folder(folder)
     write_text(folder / FIGURES, text)
+    drawn = [path for path in [_map(folder)] if draw_map(figures, path)]
     if folder != RECORDS:
         blocks = {name: block(figures) for name, block in BLOCKS.items() if name != "origin"}
         text = "\n".join(f"## {name}\n\n{block}\n" for name, block in blocks.items())
         write_text(folder / "README.md", text)
-        return [folder / FIGURES, folder / "README.md"]
-    written = [folder / FIGURES]
+        return [folder / FIGURES, folder / "README.md", *drawn]
+    written = [folder / FIGURES, *drawn]
     for path, _, made in documents(read_figures(folder)):
         write_text(path, made)
         written.append(path)
     return written
+
+
+def _map(folder: Path) -> Path:
+    """Return where the map is drawn; that of the kept records beside their folder."""
+    return (folder.parent if folder == RECORDS else folder) / MAP
 
 
 def figures_of(name: str, part: Part | Race, folder: Path = RECORDS) -> Figures:

@@ -36,7 +36,7 @@ _RUN = ["cell", "seed", "policy"]
 _WORDS = ["job", "model", "finished"]
 _JOBS = [
     *("job", "model", "finished", "priority", "start_s", "end_s", "queueing_s", "completion_s"),
-    *("iterations", "ideal_ms", "iteration_mean_ms"),
+    *("iterations", "ideal_ms", "iteration_mean_ms", "gpus", "early_gbit"),
 ]
 _LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 
@@ -44,11 +44,22 @@ _LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 # ------------------------------------------------------------------ measures of a run
 
 
+BUSY_W = 400
+"""Watts of a busy GPU: the maximum of an A100 SXM (NVIDIA A100 data sheet)."""
+IDLE_W = 60
+"""Watts of an idle one, 15 % of that (nemulai.com/blog/gpu-electricity-cost-per-training-run)."""
+
 MEASURES = (
     *("completion_mean_s", "completion_p99_s", "queueing_mean_s", "makespan_s", "iterations"),
     *("slowdown_mean", "slowdown_p99", "utilisation_used", "utilisation"),
+    *("early_gbit", "lost_gpu_h", "energy_kwh"),
 )
-"""Measures of a run by name; completion is from arrival to end."""
+"""Measures of a run by name.
+
+Completion is from arrival to end; ``early_gbit`` as of a `SimulationResult`, whose window is equal
+for all policies. Lost are GPU hours of running jobs beyond those of their shortest iterations: GPUs
+wait for the network then, and draw `IDLE_W`, `BUSY_W` otherwise.
+"""
 
 SUMMARY: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "completion_mean_s": ("mean completion (s)", three_digits),
@@ -68,6 +79,10 @@ def _mean(values: pd.Series[float]) -> float:
 def _p99(values: pd.Series[float]) -> float:
     known = values.dropna().to_numpy()
     return float(np.percentile(known, 99)) if len(known) else np.nan
+
+
+def _sum(values: pd.Series[float]) -> float:
+    return float(values.sum(skipna=False))
 
 
 # ------------------------------------------------------------------ means over seeds
@@ -296,6 +311,10 @@ def _measure_runs(
     }
     index = pd.MultiIndex.from_tuples(list(makespans), names=_RUN)
     simulated = pd.Series(list(makespans.values()), index=index, dtype=np.float64)
+    busy_h = jobs["gpus"] * jobs["iterations"] * jobs["ideal_ms"] / 3.6e6
+    held_h = jobs["gpus"] * (jobs["completion"] - jobs["queueing_s"]) / 3600
+    energy_kwh = (BUSY_W * busy_h + IDLE_W * (held_h - busy_h)) / 1000
+    jobs = jobs.assign(lost_gpu_h=held_h - busy_h, energy_kwh=energy_kwh)
     by_run = jobs.groupby(level=_RUN)
     runs = by_run.agg(
         jobs=("job", "size"),
@@ -308,6 +327,7 @@ def _measure_runs(
         slowed=("slowdown", "count"),
         slowdown_mean=("slowdown", _mean),
         slowdown_p99=("slowdown", _p99),
+        **{name: (name, _sum) for name in ("early_gbit", "lost_gpu_h", "energy_kwh")},
     ).reindex(index)
     runs["unfinished"] = runs["jobs"] - runs.pop("finished")
     runs["queueing_mean_s"] = runs["queueing_mean_s"].where(runs.pop("started") == runs["jobs"])

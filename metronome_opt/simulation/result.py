@@ -5,12 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metronome_opt.engine.engine import Engine
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Groups(NamedTuple):
+    """Numbers of sets of two or more jobs that share links which they could overload.
+
+    Attributes
+    ----------
+    met
+        All of them.
+    fitting
+        Those for which windows exist at periods as they are.
+    gated
+        Those of which a job was gated.
+    """
+
+    met: int
+    fitting: int
+    gated: int
 
 
 @dataclass(frozen=True)
@@ -20,11 +38,12 @@ class SimulationResult:
     Attributes
     ----------
     jobs
-        One row per job: job, model, priority, workers, arrival_s, start_s, end_s, queueing_s,
+        One row per job: job, model, priority, workers, gpus, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (its shortest
         iteration in the empty cluster), alone_ms (its isolated iteration in its last placement),
-        iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks. NaN
-        where unknown.
+        iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks, and
+        early_gbit: what its tasks had sent when the last job arrived, as if each were on a node of
+        its own, so that traffic counts wherever it goes. NaN where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit (NaN where jobs do not contend for
         links, which then carry more than they can), used_s (with at least one job placed across
@@ -36,10 +55,12 @@ class SimulationResult:
         Departure of the last job, or the horizon.
     events
         Number of events.
-    estimate
-        Estimate, at the placements of the jobs, of the least time that all of them run together
-        over the time that their isolated iterations take (see `simulation.progress`); None if not
-        asked for.
+    bound
+        Lower bound, at the placements of the jobs, of the time that all of them run together over
+        the time that their isolated iterations take (see `simulation.bounds`); None if not asked
+        for.
+    groups
+        Sets of jobs that could delay one another at an arrival or a departure.
     """
 
     jobs: pd.DataFrame
@@ -47,16 +68,25 @@ class SimulationResult:
     trace: pd.DataFrame
     makespan_s: float
     events: int
-    estimate: float | None = None
+    bound: float | None = None
+    groups: Groups | None = None
 
 
 JobRow = dict[str, Any]
 """Part of a row of `SimulationResult.jobs`, by column."""
 
 _COLUMNS = (
-    *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
+    *("job", "model", "priority", "workers", "gpus", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
-    *("iteration_min_ms", "iteration_max_ms", "rephasings", "moves", "nodes", "racks"),
+    *(
+        "iteration_min_ms",
+        "iteration_max_ms",
+        "rephasings",
+        "moves",
+        "nodes",
+        "racks",
+        "early_gbit",
+    ),
 )
 
 
@@ -65,7 +95,8 @@ def make_result(
     rows: Sequence[JobRow],
     *,
     used_ms: Mapping[str, float],
-    estimate: float | None = None,
+    bound: float | None = None,
+    groups: Groups | None = None,
 ) -> SimulationResult:
     """Return the tables of a finished run.
 
@@ -92,7 +123,8 @@ def make_result(
         trace=engine.trace(),
         makespan_s=makespan,
         events=engine.events,
-        estimate=estimate,
+        bound=bound,
+        groups=groups,
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.allocation.candidates import CandidatePlacements
+from metronome_opt.allocation.slots.feasibility import FeasibilityTest
+from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
 from metronome_opt.engine.conditions import Conditions
@@ -21,8 +23,8 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.policies import find_policy, is_plugin
-from metronome_opt.simulation.progress import ProgressEstimate
-from metronome_opt.simulation.result import JobRow, SimulationResult, make_result
+from metronome_opt.simulation.policies.common_periods import group_instance
+from metronome_opt.simulation.result import Groups, JobRow, SimulationResult, make_result
 from metronome_opt.simulation.state import (
     JobInstruction,
     RunningJob,
@@ -130,6 +132,7 @@ class _Simulation:
                 "model": job.model,
                 "priority": job.spec.priority,
                 "workers": job.spec.workers,
+                "gpus": job.spec.gpus,
                 "ideal_ms": job.best_ms,
                 "arrival_s": 1000 * job.spec.arrival_s / 1000,  # rounded as times in ms are
             }
@@ -138,6 +141,7 @@ class _Simulation:
         cost_s = conditions.move_cost_s
         self._move_cost_ms = None if cost_s is None else 1000 * cost_s
         self._queue: list[int] = []
+        self._groups: dict[frozenset[int], tuple[bool, bool]] = {}  # whether they fit, are gated
         self._end_ms = math.inf if conditions.horizon_s is None else 1000 * conditions.horizon_s
 
     def run(self) -> SimulationResult:
@@ -152,6 +156,8 @@ class _Simulation:
             while arrivals and arrivals[-1][0] <= state.now:
                 self._queue.append(arrivals.pop()[1])
                 changed = True
+            if not arrivals:
+                self._note_traffic()
             if changed:
                 self._start_jobs(departed)
                 if self._progress is not None:
@@ -172,11 +178,22 @@ class _Simulation:
                 departed, changed = [state.remove(index)], True
             if state.now >= self._end_ms:
                 break
-        estimate = None
-        if self._progress is not None:
-            self._progress.change(state)
-            estimate = self._progress.mean
-        return make_result(self._engine, self._rows, used_ms=state.used_ms(), estimate=estimate)
+        if self._bound is not None:
+            self._bound.change(state)
+        fits, gated = zip(*self._groups.values(), strict=True) if self._groups else ((), ())
+        return make_result(
+            self._engine,
+            self._rows,
+            used_ms=state.used_ms(),
+            bound=None if self._bound is None else self._bound.mean,
+            groups=Groups(len(self._groups), sum(fits), sum(gated)),
+        )
+
+    def _note_traffic(self) -> None:
+        """Record what jobs have sent; the first time counts."""
+        for job, row in zip(self._jobs, self._rows, strict=True):
+            if "early_gbit" not in row:
+                row["early_gbit"] = self._engine.done(job.index) * job.sent_gbit
 
     def _start_jobs(self, departed: Sequence[RunningJob]) -> None:
         """Start waiting jobs that can be placed, and plan again if any arrived or departed."""
@@ -194,8 +211,24 @@ class _Simulation:
             self._start_job(instructions.pop(index, JobInstruction(index)))
         for instruction in instructions.values():
             self._instruct(instruction)
+        self._count_groups(arrived, departed)
         if self._move_cost_ms is not None and not self._queue:  # else others need the free GPUs
             self._migrate(self._move_cost_ms)
+
+    def _count_groups(self, arrived: Collection[int], departed: Sequence[RunningJob]) -> None:
+        """Count the groups of jobs around those that arrived or departed."""
+        for members in self._state.changed_groups(arrived, departed):
+            if len(members) < 2 or not self._policy.has_contention:
+                continue
+            key = frozenset(members)
+            fits, was_gated = self._groups.get(key, (None, False))
+            if fits is None:
+                periods = {index: self._state.running[index].slots for index in members}
+                problem = FeasibilityProblem(group_instance(self._state, periods))
+                named = {str(index): period for index, period in periods.items()}
+                fits = FeasibilityTest(problem, quick=True).decide(named).offsets is not None
+            is_gated = any(map(self._engine.is_gated, members))
+            self._groups[key] = fits, was_gated or is_gated
 
     def _choose_starts(self) -> Iterator[tuple[TrainingJob, Placement]]:
         """Yield the jobs that start now, and where; first those whose nodes are given."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache
 
 from metronome_opt.allocation.candidates import CandidatePlacements
@@ -62,6 +63,21 @@ class TrainingJob(JobRequest):
                 f"{self.name} ends"
             )
         return self.spec.iterations
+
+    @property
+    def sent_gbit(self) -> float:
+        """What all of its tasks send in an iteration if each is on a node of its own."""
+        gpus = max(1, self.task_resources.gpus)
+        apart = Transport(
+            self.algorithm,
+            gpus=self.tasks * gpus,
+            nodes=self.tasks,
+            gpus_per_node=gpus,
+            link_mbps=1,
+            rate=Fraction(1),
+            gpus_per_worker=gpus,
+        )
+        return self.tasks * float(self.source.at(apart).volume) / 1000
 
     @property
     def best(self) -> Iteration:

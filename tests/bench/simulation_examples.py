@@ -27,6 +27,8 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
         "ideal_ms": 100.0,
         "iteration_mean_ms": 100.0,
         "nodes": 2,
+        "gpus": 2,
+        "early_gbit": 10.0,
     }
     assert set(changes) <= set(row)
     return row | changes

@@ -14,7 +14,7 @@ from paper.tables import TABLES
 from paper.text import read_text
 from paper.values import tex, values_file
 
-CHANGE = "dynamic/all/metronome/completion"
+CHANGE = "regimes/all/metronome/completion"
 
 
 def test_generated_files_are_up_to_date() -> None:
@@ -34,9 +34,9 @@ def test_all_tables_and_pictures_are_used() -> None:
     [
         ("val", CHANGE, Figure(-12.72, -14.6, -10.94), "$-12.7$"),
         ("ci", CHANGE, Figure(-12.72, -14.6, 0.04), "$-12.7$\\,\\% ($-14.6$ to 0.0)"),
-        ("ci", CHANGE, Figure(1.25), "$+1.2$\\,\\%"),
+        ("ci", CHANGE, Figure(1.25), "--"),
         ("ci", "sia/all/ideal/running", Figure(1.1, 1.05, 1.2), "1.100 (1.050 to 1.200)"),
-        ("num", "topologies/runs", Figure(12480.0), "12\\,480"),
+        ("num", "regimes/runs", Figure(12480.0), "12\\,480"),
         ("val", CHANGE, None, f"\\missing{{{CHANGE}}}"),
     ],
 )
@@ -55,9 +55,9 @@ def test_tables_leave_layout_of_intervals_to_tex() -> None:
 @pytest.mark.parametrize(
     ("macro", "key", "message"),
     [
-        ("val", "dynamics/all/metronome/completion", "no part"),
-        ("val", "dynamic/all/metronome/completeness", "no kind"),
-        ("val", "dynamic/runs", "write .num"),
+        ("val", "regime/all/metronome/completion", "no part"),
+        ("val", "regimes/all/metronome/completeness", "no kind"),
+        ("val", "regimes/runs", "write .num"),
     ],
 )
 def test_key_of_unknown_form_is_refused(macro: str, key: str, message: str) -> None:

@@ -92,3 +92,16 @@ def test_periods_and_bursts_of_rings_are_as_asked() -> None:
     assert [set(each) for each in lengths[:2]] == [{400}, {200, 400, 800}]
     assert len(set(lengths[2])) > 40
     assert 200 <= min(lengths[2]) <= max(lengths[2]) <= 800
+
+
+def test_rings_send_for_a_share_and_state_the_jitter_of_the_grid() -> None:
+    draw = {"periodic": {"count": 4, "workers": [2, 2], "periods": "equal"}}
+    made = study(draw=draw, grid={"busy": [0.2, 0.45], "jitter": [0.0, 0.05]})
+    for cell, (sending_ms, jitter) in zip(
+        made.cells, [(80, 0.0), (80, 0.05), (180, 0.0), (180, 0.05)], strict=True
+    ):
+        for job in made.scenario(cell, 0).jobs:
+            assert isinstance(job.traffic, Traffic)
+            assert [phase.length_ms for phase in job.traffic.phases] == [sending_ms]
+            assert job.jitter == jitter
+        assert made.conditions_of(cell).jitter == jitter

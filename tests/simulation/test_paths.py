@@ -124,5 +124,5 @@ def test_hashes_differ_from_seed_to_seed() -> None:
     cell = study.cells[0]
     seeds = [study.scenario(cell, seed).cluster.hash_seed for seed in range(3)]
     assert seeds == [0, 1, 2]
-    single = find_study("arrivals")
+    single = find_study("dynamic-24")
     assert single.scenario(single.cells[0], 2).cluster.hash_seed == 0

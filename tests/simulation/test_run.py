@@ -10,6 +10,7 @@ import pytest
 from metronome_opt.errors import InputError
 from metronome_opt.scenario import Scenario, build_scenario
 from metronome_opt.simulation import POLICIES, Conditions, SimulationResult, simulate
+from metronome_opt.simulation.result import Groups
 from tests.simulation.runs import column, job_table
 from tests.simulation.scenes import racks, scene, switch, work
 
@@ -197,3 +198,25 @@ def test_links_carry_no_more_than_their_capacity(jitter: float) -> None:
         used = share[links["used_s"] > 0]
         assert len(used)
         assert used.isna().all() if policy == "ideal" else (used <= 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize(("nodes", "arrival_s"), [((0, 1), 0.63), ((0, 0), 0.63)])
+def test_early_traffic_counts_wherever_it_goes(nodes: tuple[int, ...], arrival_s: float) -> None:
+    """Iterations of 60 ms, in which both tasks send 2 Mbit: ten until the last job arrives."""
+    given = four(work("a", *nodes), work("b", 2, 3, arrival_s=arrival_s))
+    sent = column(simulate(given, "nearest"), "early_gbit")
+    assert sent == pytest.approx({"a": 10 * 2 * 0.002, "b": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (4, Groups(met=1, fitting=1, gated=0)),  # bursts of 40 ms in iterations of 80 ms
+        (2, Groups(met=1, fitting=0, gated=0)),  # of 60 ms
+    ],
+)
+def test_groups_that_meet_fit_if_their_bursts_do(batch: int, expected: Groups) -> None:
+    jobs = (work(name, 0, 1, model="Long", batch=batch) for name in "ab")
+    assert simulate(four(*jobs), "nearest").groups == expected
+    apart = four(work("a", 0, 1), work("b", 2, 3))
+    assert simulate(apart, "nearest").groups == Groups(0, 0, 0)

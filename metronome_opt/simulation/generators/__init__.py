@@ -5,15 +5,15 @@ Random numbers depend on the seed alone, so that all policies get equal jobs.
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from metronome_opt.files.records import Record, check_one
 from metronome_opt.simulation.generators.context import Generator
 from metronome_opt.simulation.generators.jobs import Dynamic, Given, Snapshot, Static
 from metronome_opt.simulation.generators.periodic import Periodic
-from metronome_opt.simulation.generators.published import Ring, Sweeps
+from metronome_opt.simulation.generators.published import Ring
 from metronome_opt.simulation.generators.traces import Trace
 
 
@@ -25,10 +25,8 @@ class Draw(Record):
     static: Static | None = None
     dynamic: Dynamic | None = None
     trace: Trace | None = None
-    sweeps: Sweeps | None = None
-    # Left out if there is none, so that checksums of older studies stay.
-    ring: Annotated[Ring | None, Field(exclude_if=lambda ring: ring is None)] = None
-    periodic: Annotated[Periodic | None, Field(exclude_if=lambda drawn: drawn is None)] = None
+    ring: Ring | None = None
+    periodic: Periodic | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

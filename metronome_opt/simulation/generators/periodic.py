@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from metronome_opt.errors import InputError
-from metronome_opt.files.records import Positive
+from metronome_opt.files.records import Jitter, Positive
 from metronome_opt.scenario.collectives import sent
 from metronome_opt.scenario.job_spec import JobSpec
 from metronome_opt.scenario.nodes import Resources
@@ -19,6 +19,11 @@ from metronome_opt.simulation.generators.context import Arrivals, GeneratorConte
 _EQUAL_MS, _HARMONIC_MS, _FREE_MS = 400, (200, 400, 800), (200, 800)
 
 Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _span(value: Any) -> Any:
+    """Read a single share, which can stand in a grid, as minimum and maximum."""
+    return (value, value) if isinstance(value, float) else value
 
 
 class Periodic(Arrivals):
@@ -32,12 +37,17 @@ class Periodic(Arrivals):
         ``equal``: 400 ms; ``harmonic``: 200, 400 or 800 ms; ``free``: uniform from 200 to 800 ms.
     busy
         Minimum and maximum of the share of its period that a job sends for, with a worker on each
-        node and all of its interface.
+        node and all of its interface; a number for both.
+    jitter
+        Jitter of all jobs, as they state it; left out, none is known.
     """
 
     gpus: Positive = 1
     periods: Literal["equal", "harmonic", "free"] = "free"
-    busy: Annotated[tuple[Share, Share], Field(strict=False), AfterValidator(ordered)] = (0.2, 0.5)
+    busy: Annotated[
+        tuple[Share, Share], Field(strict=False), BeforeValidator(_span), AfterValidator(ordered)
+    ] = (0.2, 0.5)
+    jitter: Jitter = None
 
     def draw(self, context: GeneratorContext, seed: int) -> Iterator[tuple[JobSpec, float]]:
         """Yield random jobs without end, with their GPU-seconds."""
@@ -71,5 +81,6 @@ class Periodic(Arrivals):
                 allreduce="ring",
                 priority=classes.choice(self.priorities),
                 iterations=iterations,
+                jitter=self.jitter,
             )
             yield job, job.gpus * iterations * period_ms / 1000
