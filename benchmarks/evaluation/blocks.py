@@ -179,7 +179,7 @@ def left(figures: Figures) -> str:
     numbers = [
         _number(figures.get(f"sia/sharing=tcp/{policy}/{each}"))
         for policy in ("nearest", SUBJECT)
-        for each in ("running", "bound")
+        for each in ("running", "estimate")
     ]
     return _NOTHING if _DASH in numbers else _LEFT.format(*numbers)
 
@@ -213,15 +213,15 @@ def _part(name: str, heading: str) -> Callable[[Figures], str]:
     return block
 
 
-def bounds(figures: Figures) -> str:
-    """Return how long jobs run over their time alone, and bounds at the places of policies."""
+def least(figures: Figures) -> str:
+    """Return how long jobs run over their time alone, and the least estimated at these places."""
     rows = [
         [
             f"{part}, {network}",
             *(
                 f"{_number(figures.get(f'{part}/sharing={sharing}/{policy}/{each}'))}"
                 for policy in ("nearest", SUBJECT)
-                for each in ("running", "bound")
+                for each in ("running", "estimate")
             ),
         ]
         for part in ("sia", "muri")
@@ -229,7 +229,7 @@ def bounds(figures: Figures) -> str:
     ]
     names = "nearest", SUBJECT
     return _table(
-        ["arrivals", *(f"{name}{end}" for name in names for end in ("", ", bound"))], rows
+        ["arrivals", *(f"{name}{end}" for name in names for end in ("", ", at least"))], rows
     )
 
 

@@ -82,10 +82,10 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         piece = together.select(chosen)
         found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
         found |= _slice_figures(f"{name}/{label}", piece, bases, is_cell=label.count(",") > 1)
-        if part.bound:
+        if part.estimate:
             for policy in together.policies:
-                bound = _bound(records, chosen, policy)
-                found |= _figure(f"{name}/{label}/{policy}/bound", bound, 1.0)
+                least = _estimate(records, chosen, policy)
+                found |= _figure(f"{name}/{label}/{policy}/estimate", least, 1.0)
     by_label = {_label(settings[each.cells[0]]): each for each in cells}
     for policy in together.policies:
         for base in bases:

@@ -64,8 +64,8 @@ class Part(Record):
         Settings of cells, each ``NAME=VALUE,...``; all cells if left out.
     trace
         File of arrivals, below a folder that the command names.
-    bound
-        Whether to bound the time that jobs run at their placements.
+    estimate
+        Whether to estimate the least time that jobs run at their placements.
     small
         Cells of a small evaluation.
     """
@@ -76,7 +76,7 @@ class Part(Record):
     set: FrozenMap[Name, Setting] = FrozenDict()
     cells: _Texts = ("",)
     trace: str | None = None
-    bound: bool = False
+    estimate: bool = False
     small: _Texts
 
     def chosen(self, *, small: bool = False) -> tuple[Cell, ...]:
@@ -197,7 +197,7 @@ def run_part(
         seeds=seeds,
         limits=Limits(_LIMIT_S, _MEMORY_MB, grace_s=1.0),
         overrides=part.set,
-        bounded=part.bound,
+        estimated=part.estimate,
     )
     make_folder(folder)
     with Journal(folder / FILE, SimulationRecord, resume=True) as file:

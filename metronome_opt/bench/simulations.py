@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
@@ -37,7 +37,7 @@ Columns = FrozenMap[str, Annotated[tuple[Value, ...], Field(strict=False)]]
 Kind = Literal["done", "out_of_time", "out_of_memory", "crash", "refused"]
 
 _WARM_UP_SCENARIO = Path(__file__).parent / "templates" / "warm.yaml"
-_RESULTS = ("jobs", "links", "makespan_s", "events", "bound", "groups")
+_RESULTS = ("jobs", "links", "makespan_s", "events", "estimate", "groups")
 _START_S = 0.001
 _SELECTION = {"about", "grid", "conditions", "policies", "seeds"}
 
@@ -55,7 +55,7 @@ class SimulationRecord(CaseRecord):
         Name of the study, and checksum of the parts that determine scenarios.
     cell, policy, conditions
         The case; a cell is its settings by name, in the order of the study.
-    jobs, links, makespan_s, events, bound, groups
+    jobs, links, makespan_s, events, estimate, groups
         As of a `SimulationResult`, tables as lists by the names of columns, with None for unknown
         values; None if it was not done.
     """
@@ -73,7 +73,7 @@ class SimulationRecord(CaseRecord):
     links: Columns | None
     makespan_s: Seconds | None
     events: NonNegative | None
-    bound: float | None = None
+    estimate: float | None = None
     groups: FrozenMap[str, int] | None = None
 
     @property
@@ -117,7 +117,7 @@ def _run_simulation(send: Send, *, scenario: Scenario, policy: str, **options: A
         links=to_columns(run.links),
         makespan_s=float(run.makespan_s),
         events=int(run.events),
-        bound=run.bound,
+        estimate=run.estimate,
         groups=run.groups and run.groups._asdict(),
     )
 

@@ -55,10 +55,10 @@ class SimulationResult:
         Departure of the last job, or the horizon.
     events
         Number of events.
-    bound
-        Lower bound, at the placements of the jobs, of the time that all of them run together over
-        the time that their isolated iterations take (see `simulation.bounds`); None if not asked
-        for.
+    estimate
+        Estimate, at the placements of the jobs, of the least time that all of them run together
+        over the time that their isolated iterations take (see `simulation.progress`); None if not
+        asked for.
     groups
         Sets of jobs that could delay one another at an arrival or a departure.
     """
@@ -68,7 +68,7 @@ class SimulationResult:
     trace: pd.DataFrame
     makespan_s: float
     events: int
-    bound: float | None = None
+    estimate: float | None = None
     groups: Groups | None = None
 
 
@@ -95,7 +95,7 @@ def make_result(
     rows: Sequence[JobRow],
     *,
     used_ms: Mapping[str, float],
-    bound: float | None = None,
+    estimate: float | None = None,
     groups: Groups | None = None,
 ) -> SimulationResult:
     """Return the tables of a finished run.
@@ -123,7 +123,7 @@ def make_result(
         trace=engine.trace(),
         makespan_s=makespan,
         events=engine.events,
-        bound=bound,
+        estimate=estimate,
         groups=groups,
     )
 

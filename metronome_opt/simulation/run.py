@@ -24,6 +24,7 @@ from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.simulation.policies import find_policy, is_plugin
 from metronome_opt.simulation.policies.common_periods import group_instance
+from metronome_opt.simulation.progress import ProgressEstimate
 from metronome_opt.simulation.result import Groups, JobRow, SimulationResult, make_result
 from metronome_opt.simulation.state import (
     JobInstruction,
@@ -178,14 +179,16 @@ class _Simulation:
                 departed, changed = [state.remove(index)], True
             if state.now >= self._end_ms:
                 break
-        if self._bound is not None:
-            self._bound.change(state)
+        estimate = None
+        if self._progress is not None:
+            self._progress.change(state)
+            estimate = self._progress.mean
         fits, gated = zip(*self._groups.values(), strict=True) if self._groups else ((), ())
         return make_result(
             self._engine,
             self._rows,
             used_ms=state.used_ms(),
-            bound=None if self._bound is None else self._bound.mean,
+            estimate=estimate,
             groups=Groups(len(self._groups), sum(fits), sum(gated)),
         )
 
