@@ -28,9 +28,9 @@ _JOBS = {
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
 _LEFT = """\
 **Sharing links matters more than timing.** On the nearest nodes of these clusters jobs
-run {} times as long as on networks of their own, and no slots, shifts or priorities could take
-that below {} there; where `metronome` places them they run {} times as long without slots, at best
-{}."""
+run {} times as long as on networks of their own, and links allow an estimated {} there,
+whatever slots, shifts and priorities do; where `metronome` places them they run {} times as long
+without slots, and links allow {}."""
 BASELINES = ("default", "balanced", "exclusive", "cassini", "mltcp", "crux")
 
 
