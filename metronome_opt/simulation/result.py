@@ -58,7 +58,8 @@ JobRow = dict[str, Any]
 _COLUMNS = (
     *("job", "model", "priority", "workers", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
-    *("iteration_p99_ms", "iteration_min_ms", "iteration_max_ms", "rephasings", "moves", "nodes", "racks"),
+    *("iteration_p99_ms", "iteration_min_ms", "iteration_max_ms", "rephasings", "moves"),
+    *("nodes", "racks"),
 )
 
 
