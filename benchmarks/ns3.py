@@ -50,7 +50,6 @@ _NS = 1_000_000  # of a ms
 
 _BURSTS: Mapping[str, tuple[int, list[tuple[int, int]]]] = {
     "together": (102, [(100, 45), (100, 45)]),
-    "two": (102, [(100, 45), (100, 45)]),
     "three": (102, [(100, 30), (100, 30), (100, 30)]),
     "unlike": (104, [(97, 42), (103, 42)]),
 }
@@ -323,8 +322,8 @@ def _row(case: Case, network: str, free: Sequence[Times], even: Sequence[Times])
 
 def main(
     output: Annotated[Path, typer.Option(metavar="FILE", help="A table, CSV.")] = TABLE,
-    seconds: Annotated[int, typer.Option(min=3, help="Length of a run.")] = 10,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each kind.")] = 3,
+    seconds: Annotated[int, typer.Option(min=3, help="Length of a run.")] = 6,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each kind.")] = 1,
 ) -> None:
     """Compare jobs over packets with jobs in the engine, and write a table."""
     from ns import ns
