@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import pandas as pd
 import typer
 
@@ -101,7 +102,7 @@ def _scenario(
     for policy, jobs in tables.items():
         begun = (moment - jobs["start_s"]) / (jobs["end_s"] - jobs["start_s"])
         done = jobs["iterations"] * begun.clip(0.0, 1.0)
-        computing, sent = zip(*(demands[name] for name in jobs["job"]), strict=True)
+        computing, sent = np.array([demands[name] for name in jobs["job"]]).T
         slowdown = jobs["iteration_mean_ms"] / jobs["ideal_ms"]
         yield {
             "cell": cell.label,
@@ -140,14 +141,18 @@ def compare(
 def table(runs: Mapping[str, pd.DataFrame]) -> str:
     """Return the table in Markdown, from the measures of each part."""
     heads = " | ".join(f"against `{each}`: mean, up to" for each in AGAINST)
-    lines = [f"| published | here: policy | {heads} |", "|---|---|" + "--:|" * len(AGAINST)]
+    lines = [
+        f"| published | here: policy | {heads} | not public |",
+        f"|---|---|{'--:|' * len(AGAINST)}---|",
+    ]
     for line in HEADLINES:
         for policy in line.policies:
             cells = (
                 _text(line.measure, compare(runs[line.part], line.measure, policy, against))
                 for against in AGAINST
             )
-            lines.append(f"| {line.system}: {line.published} | `{policy}` | {' | '.join(cells)} |")
+            row = [f"{line.system}: {line.published}", f"`{policy}`", *cells, UNKNOWN[line.part]]
+            lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 
