@@ -310,13 +310,10 @@ def _row(case: Case, network: str, free: Sequence[Times], even: Sequence[Times])
         "network": network,
         "runs": len(free),
         "free": fmean(map(mean, free)),
-        "free, least": min(map(mean, free)),
-        "free, most": max(map(mean, free)),
         "free, last third": fmean(mean(times, 2 / 3) for times in free),
         "apart": sum(each is not None for each in apart),
         "slots": fmean(map(mean, even)),
-        "slots, most": max(map(mean, even)),
-        "period of slots": fmean(case.slots_ms / job.period for job in case.jobs),
+        "period of slots": fmean((case.slots_ms or 0) / job.period for job in case.jobs),
     }
 
 

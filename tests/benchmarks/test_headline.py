@@ -51,7 +51,8 @@ def test_work_by_a_moment_counts_jobs_that_have_not_ended(monkeypatch: pytest.Mo
     jobs |= {"ideal_ms": (100.0,), "iteration_mean_ms": (100.0,), "iteration_p99_ms": (150.0,)}
 
     class Record:
-        study, seed, cell, succeeded = "published-crux", 0, FrozenDict(), True
+        study, seed, succeeded = "published-crux", 0, True
+        cell: FrozenDict[str, str] = FrozenDict()
 
         def __init__(self, policy: str, end: float) -> None:
             self.policy, self.jobs = policy, {**jobs, "end_s": (end,), "completion_s": (end,)}
