@@ -1,14 +1,13 @@
 """Periodic jobs on one link, packet by packet in ns-3, beside what the engine says of them.
 
 ``python -m benchmarks.ns3`` needs ``pip install ns3``, which nothing else here does. Jobs like
-those of ``testbed/queues.yaml`` send bursts over DCTCP of ns-3, or over DCQCN as written below,
-through one link of 10 Gbit/s; free, or in slots by the rules of `metronome_opt.gate`.
+those of ``testbed/queues.yaml`` send bursts over DCQCN through one link of 10 Gbit/s; free, or in
+slots by the rules of `metronome_opt.gate`.
 
 DCQCN is the algorithm of Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM
 2015, without priority flow control: queues have no limit. Constants of senders are those of
-Broadcom/csg-htsim, ``dcqcn.cpp``. Its links mark from 4 to 16 kB for each Gbit/s, with a
-probability of up to 0.2, as in the simulations of HPCC (Li et al., SIGCOMM 2019). Links of DCTCP
-mark above a fixed queue.
+Broadcom/csg-htsim, ``dcqcn.cpp``. The link marks from 4 to 16 kB for each Gbit/s, with a
+probability of up to 0.2, as in the simulations of HPCC (Li et al., SIGCOMM 2019).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -35,13 +34,11 @@ from metronome_opt.problem.instance import Sharing
 
 TABLE = Path(__file__).parent / "reported" / "ns3.csv"
 
-Transport = Literal["dctcp", "dcqcn"]
-
 _MBPS = 10_000
 _PACKET = 4096  # payload, the largest of RoCE
-_HEADERS = 54  # of IP, TCP with time stamps, and the link
+_HEADERS = 30  # of IP, UDP and the link
 _DELAY_US = 5  # of each of three links
-_MARKED = {"dctcp": (100_000, 100_000, 1.0), "dcqcn": (4 * _MBPS, 16 * _MBPS, 0.2)}
+_MARKED_BYTES, _MARKED_SHARE = (4 * _MBPS, 16 * _MBPS), 0.2
 _MODES: tuple[Mode, ...] = ("free", "even")
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
 _SEEDS = 20  # of the engine
@@ -75,35 +72,6 @@ struct Flow {
   void Arrive(uint64_t size) {
     missing -= std::min(size, missing);
     if (!missing) { ended.push_back(index); Simulator::Stop(); }
-  }
-};
-
-struct Tcp : Flow {
-  Tcp(int number, Ptr<Node> from, Ptr<Node> to, Ipv4Address address) {
-    index = number;
-    in = Socket::CreateSocket(to, TcpSocketFactory::GetTypeId());
-    in->Bind(InetSocketAddress(Ipv4Address::GetAny(), 9)); in->Listen();
-    in->SetAcceptCallback(MakeNullCallback<bool, Ptr<Socket>, const Address&>(),
-                          MakeCallback(&Tcp::Accept, this));
-    out = Socket::CreateSocket(from, TcpSocketFactory::GetTypeId());
-    out->Connect(InetSocketAddress(address, 9));
-    out->SetSendCallback(MakeCallback(&Tcp::Free, this));
-  }
-  void Accept(Ptr<Socket> made, const Address&) {
-    made->SetRecvCallback(MakeCallback(&Tcp::Read, this));
-  }
-  void Read(Ptr<Socket> from) {
-    while (Ptr<Packet> packet = from->Recv()) { Arrive(packet->GetSize()); }
-  }
-  void Free(Ptr<Socket>, uint32_t) { Go(); }
-  void Go() override {
-    while (left) {
-      uint64_t size = std::min<uint64_t>(left, out->GetTxAvailable());
-      if (!size) return;
-      int sent = out->Send(Create<Packet>(size));
-      if (sent <= 0) return;
-      left -= sent;
-    }
   }
 };
 
@@ -191,7 +159,7 @@ def _case(name: str, seconds: int) -> Case:
     )
 
 
-def _link(ns: Any, transport: Transport, flows: int, wire_bps: float) -> tuple[Any, Any]:
+def _link(ns: Any, flows: int, wire_bps: float) -> tuple[Any, Any]:
     """Build senders and receivers on either side of a link; return their ends, and its queue."""
     rate, helper = ns.StringValue(f"{wire_bps:.0f}bps"), ns.PointToPointHelper()
     helper.SetDeviceAttribute("DataRate", rate)
@@ -219,12 +187,12 @@ def _link(ns: Any, transport: Transport, flows: int, wire_bps: float) -> tuple[A
         _, to = join(receiver, right, 2 * index + 2, 100_000)
         made.append((index, sender, receiver, to.GetAddress(0), back.GetAddress(0)))
     ns.Ipv4GlobalRoutingHelper.PopulateRoutingTables()
-    low, high, probability = _MARKED[transport]
+    low, high = _MARKED_BYTES
     for name, value in {
         "MaxSize": ns.StringValue("1000000000B"),
         "MinTh": ns.DoubleValue(low),
         "MaxTh": ns.DoubleValue(high),
-        "LInterm": ns.DoubleValue(1 / probability),
+        "LInterm": ns.DoubleValue(1 / _MARKED_SHARE),
         "QW": ns.DoubleValue(1.0),
         "UseEcn": ns.BooleanValue(True),
         "UseHardDrop": ns.BooleanValue(False),
@@ -236,16 +204,13 @@ def _link(ns: Any, transport: Transport, flows: int, wire_bps: float) -> tuple[A
     return made, control.Install(middle).Get(0)
 
 
-def _run(ns: Any, case: Case, mode: Mode, transport: Transport, repeat: int) -> Times:
+def _run(ns: Any, case: Case, mode: Mode, repeat: int) -> Times:
     """Return the iteration times of each job in ms, without the first one."""
     ns.RngSeedManager.SetRun(repeat + 1)
     byte_rate = case.rate_mbps * 1e6 / 8
-    ends, queue = _link(ns, transport, len(case.jobs), 8 * byte_rate * (1 + _HEADERS / _PACKET))
+    ends, queue = _link(ns, len(case.jobs), 8 * byte_rate * (1 + _HEADERS / _PACKET))
     made = ns.cppyy.gbl.bench
-    flows = [
-        made.Dcqcn(*end, byte_rate, _PACKET) if transport == "dcqcn" else made.Tcp(*end[:4])
-        for end in ends
-    ]
+    flows = [made.Dcqcn(*end, byte_rate, _PACKET) for end in ends]
     planned, begins = plan(case, mode), begins_at(case, mode, None, repeat)
     trackers: list[WindowTracker | None] = [None] * len(flows)
     if planned is not None:
@@ -282,7 +247,7 @@ def _run(ns: Any, case: Case, mode: Mode, transport: Transport, repeat: int) -> 
             begin(index, ready)
         made.ended.clear()
     if lost := queue.GetStats().nTotalDroppedPackets:
-        raise RuntimeError(f"{case.name}, {transport}: the link lost {lost} packets")
+        raise RuntimeError(f"{case.name}, {mode}: the link lost {lost} packets")
     ns.Simulator.Destroy()
     ns.Ipv4AddressGenerator.Reset()
     return {name: np.array(kept[1:]) for name, kept in zip(case.job_names, times, strict=True)}
@@ -310,6 +275,8 @@ def _row(case: Case, network: str, free: Sequence[Times], even: Sequence[Times])
         "network": network,
         "runs": len(free),
         "free": fmean(map(mean, free)),
+        "free, least": min(map(mean, free)),
+        "free, most": max(map(mean, free)),
         "free, last third": fmean(mean(times, 2 / 3) for times in free),
         "apart": sum(each is not None for each in apart),
         "slots": fmean(map(mean, even)),
@@ -325,23 +292,11 @@ def main(
     """Compare jobs over packets with jobs in the engine, and write a table."""
     from ns import ns
 
-    for name, value in {
-        "TcpSocket::SegmentSize": ns.UintegerValue(_PACKET),
-        "TcpSocket::SndBufSize": ns.UintegerValue(1 << 21),
-        "TcpSocket::RcvBufSize": ns.UintegerValue(1 << 21),
-        "TcpL4Protocol::SocketType": ns.TypeIdValue(ns.TcpDctcp.GetTypeId()),
-    }.items():
-        ns.Config.SetDefault(f"ns3::{name}", value)
     ns.cppyy.cppdef(_CODE)
     rows = []
     for case in [_case(name, seconds) for name in _BURSTS]:
-        for transport in get_args(Transport):
-            runs = (
-                [_run(ns, case, mode, transport, repeat) for repeat in range(repeats)]
-                for mode in _MODES
-            )
-            rows.append(_row(case, transport, *runs))
-            typer.echo(rows[-1])
+        runs = ([_run(ns, case, mode, repeat) for repeat in range(repeats)] for mode in _MODES)
+        rows.append(_row(case, "dcqcn", *runs))
         for sharing in _SHARING:
             runs = (
                 [_engine(case, mode, sharing, seed) for seed in range(_SEEDS)] for mode in _MODES
