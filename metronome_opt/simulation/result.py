@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from metronome_opt.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -41,9 +43,10 @@ class SimulationResult:
         One row per job: job, model, priority, workers, gpus, arrival_s, start_s, end_s, queueing_s,
         completion_s (from arrival to end), iterations (done), finished, ideal_ms (its shortest
         iteration in the empty cluster), alone_ms (its isolated iteration in its last placement),
-        iteration_mean_ms, iteration_min_ms, iteration_max_ms, rephasings, moves, nodes, racks, and
-        early_gbit: what its tasks had sent when the last job arrived, as if each were on a node of
-        its own, so that traffic counts wherever it goes. NaN where unknown.
+        iteration_mean_ms, iteration_p99_ms (of the first 4096 at most), iteration_min_ms,
+        iteration_max_ms, rephasings, moves, nodes, racks, and early_gbit: what its tasks had sent
+        when the last job arrived, as if each were on a node of its own, so that traffic counts
+        wherever it goes. NaN where unknown.
     links
         One row per link: link, capacity_mbps, carried_gbit (NaN where jobs do not contend for
         links, which then carry more than they can), used_s (with at least one job placed across
@@ -78,15 +81,8 @@ JobRow = dict[str, Any]
 _COLUMNS = (
     *("job", "model", "priority", "workers", "gpus", "arrival_s", "start_s", "end_s", "queueing_s"),
     *("completion_s", "iterations", "finished", "ideal_ms", "alone_ms", "iteration_mean_ms"),
-    *(
-        "iteration_min_ms",
-        "iteration_max_ms",
-        "rephasings",
-        "moves",
-        "nodes",
-        "racks",
-        "early_gbit",
-    ),
+    *("iteration_p99_ms", "iteration_min_ms", "iteration_max_ms", "rephasings", "moves"),
+    *("nodes", "racks", "early_gbit"),
 )
 
 
@@ -130,6 +126,7 @@ def make_result(
 
 def _complete(engine: Engine, index: int, row: JobRow) -> JobRow:
     mean, shortest, longest = engine.iteration_range(index)
+    times = engine.times(index)
     row = {"start_s": math.nan, "end_s": math.nan, "moves": 0, **row}
     return {
         **row,
@@ -138,6 +135,7 @@ def _complete(engine: Engine, index: int, row: JobRow) -> JobRow:
         "iterations": engine.done(index),
         "finished": not math.isnan(row["end_s"]),
         "iteration_mean_ms": mean,
+        "iteration_p99_ms": float(np.percentile(times, 99)) if len(times) else math.nan,
         "iteration_min_ms": shortest,
         "iteration_max_ms": longest,
         "rephasings": engine.rephasings(index),
