@@ -37,7 +37,7 @@ def demo(
     replaced.
     """
     from metronome_opt.kubernetes import export_claims
-    from metronome_opt.plot import plot_overview, plot_placements, save_figure
+    from metronome_opt.plot import plot_change, plot_placements, save_figure
     from metronome_opt.scenario import build_scenario, locate, read_scenario, spread
     from metronome_opt.scenario.build import build_problem
 
@@ -56,7 +56,7 @@ def demo(
     _print_times("\nfleet: four equal jobs, two on each uplink", columns, gated.instance)
     drawn = {name: {job: float(ms) for job, ms in by.items()} for name, by in times.items()}
     save_figure(plot_placements(drawn), output / "placements.svg")
-    save_figure(plot_overview(gated), output / "slots.svg")
+    save_figure(plot_change(gated), output / "slots.svg")
     problem = build_problem(fleet, None, gated.schedule.paths)
     export_claims(problem.instance, gated.schedule, problem.deployment, output / "claims")
     pictures = "pictures placements.svg, slots.svg"

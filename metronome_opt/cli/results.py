@@ -58,10 +58,11 @@ def show_result(
     if outputs.schedule is not None:
         write_schedule(result.schedule, outputs.schedule)
     if outputs.plot is not None:
-        from metronome_opt.plot import plot_overview, save_figure
+        from metronome_opt.plot import plot_change, plot_overview, save_figure
 
+        is_simulated = find_objective(result.schedule.primary_objective).simulated
         with live_line(f"drawing {outputs.plot}", str):
-            save_figure(plot_overview(result), outputs.plot)
+            save_figure((plot_change if is_simulated else plot_overview)(result), outputs.plot)
     if outputs.as_json:
         print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
     else:

@@ -216,8 +216,9 @@ def plot_overview(
     at_periods = "" if instance is given else ", at the stretched periods"
     drawings = {name: draw_schedule(instance, offsets) for name, offsets in schedules.items()}
     contended = drawings[names[0]].contention
-    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
-    link = min(used, key=lambda name: (-contended[name], name), default=None)
+    users = {name: len(jobs) for name, jobs in instance.jobs_on.items() if jobs}
+    # A link of one job has no contention of jobs, whatever its demand.
+    link = min(users, key=lambda name: (users[name] == 1, -contended[name], name), default=None)
     rows = select_rows(instance)
     heights = [1.2 + min(_MAX_HEIGHT, _ROW * max(1, len(rows.links)))]
     if link is not None:
