@@ -95,8 +95,8 @@ def front(*latencies: Fraction) -> Front:
 def test_digits_distinguish_values() -> None:
     table = lines(front_table(front(Fraction(80001, 10**6), Fraction(8, 100)), ["x", "y"]))
     assert table[3:] == [
-        ["1", "8.0001%", "no", "limit", "x"],
-        ["2", "8.0000%", "no", "limit", "y"],
+        ["1", "8.00010%", "no", "limit", "x"],
+        ["2", "8.00000%", "no", "limit", "y"],
     ]
     table = lines(front_table(front(Fraction(9, 100), Fraction(8, 100)), ["x", "y"]))
     assert [line[1] for line in table[3:]] == ["9.0%", "8.0%"]
