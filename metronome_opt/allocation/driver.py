@@ -176,7 +176,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
         schedule=schedule.model_copy(update=changes),
         levels=levels,
         stop_reason=stop,
-        notes=(*notes, *([] if is_best else [_BOUNDS.format(float(at_places))])),
+        notes=(*notes, *([_BOUNDS.format(float(at_places))] if at_places > bound else [])),
     )
 
 

@@ -105,7 +105,8 @@ def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
             grow = " by which all bursts can grow" * (name == CUSHION)
             rows.append((name, "-" if before is None else old, new, objective.unit + grow))
     for name in ("mean", "min"):
-        scores = [truth and getattr(truth, f"score_{name}") for truth in (before, after)]
+        key = f"score_{name}"
+        scores: list[Fraction | None] = [getattr(truth, key, None) for truth in (before, after)]
         texts = [format_number(score, 3) for score in scores]
         if any(score not in (None, 1) for score in scores):
             rows.append((f"compatibility, {name}", *texts, "of 1"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from metronome_opt.allocation.arguments import Problem
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import mean_slowdown
 from metronome_opt.output.figures import style
@@ -59,8 +60,8 @@ def plot_change(result: Result) -> Figure:
         plot_placements(drawn, ax=bars)
         bars.tick_params(axis="x", labelrotation=20 * (len(jobs) > _SHORT_ROW))
     if link is not None:
-        cases = (("before, without slots", instance), ("now", result))
-        for axes, (case, problem) in zip(links, cases, strict=True):
+        cases: dict[str, Problem] = {"before, without slots": instance, "now": result}
+        for axes, (case, problem) in zip(links, cases.items(), strict=True):
             said = f"demand on {style.shorten(link, 60)} {case}"
             plot_timeline(problem, link, title=said, legend=False, max_periods=_PERIODS, ax=axes)
         ends = [axes.get_xlim()[1] for axes in links], [axes.get_ylim()[1] for axes in links]

@@ -207,8 +207,8 @@ def test_completions_are_shares_of_all_jobs() -> None:
     jobs = pd.DataFrame({"completion_s": [4.0, 1.0, float("nan"), 2.0]})
     curves, _ = plot_completions({"nearest": jobs}).axes
     (curve,) = curves.lines
-    assert list(curve.get_xdata()) == [0, 1, 2, 4]
-    assert list(curve.get_ydata()) == [0, 25, 50, 75]
+    assert np.asarray(curve.get_xdata()).tolist() == [0, 1, 2, 4]
+    assert np.asarray(curve.get_ydata()).tolist() == [0, 25, 50, 75]
     with pytest.raises(InputError, match="none has finished"):
         plot_completions({"nearest": jobs[2:3]})
 
