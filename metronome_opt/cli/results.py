@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _ENDS = {
-    StopReason.FINISHED: ": nothing is left to try",
+    StopReason.FINISHED: ": {} has nothing left to try",
     StopReason.TIME_LIMIT: ": a longer --time-limit may find more",
 }
 
@@ -113,7 +113,7 @@ def _print_result(
     typer.echo(gain_text(instance, result.schedule, times))
     for text in _obstacles(result, source, times):
         typer.echo(text)
-    typer.echo(result.summary() + _ENDS.get(result.stop_reason, ""))
+    typer.echo(result.summary() + _ENDS.get(result.stop_reason, "").format(result.schedule.solver))
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")

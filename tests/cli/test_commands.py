@@ -26,6 +26,7 @@ def test_allocation_is_verified_and_its_bound_explained(capsys: Captured) -> Non
     assert row(lines, "a")[-2:] == ["every", "200"]  # ms
     assert lines[-2].endswith("2 of 2 jobs have slots")
     assert lines[-1].startswith("auto: feasible, slowdown 1.0")
+    assert lines[-1].endswith(" (finished): auto has nothing left to try")
     schedule = read_schedule("s.json")
     assert schedule.lower_bound == 1
     assert 1 <= schedule.objectives["slowdown"] < 1.02  # type: ignore[operator]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from metronome_opt.engine.jobs import isolated_iteration
-from metronome_opt.errors import first_few
+from metronome_opt.errors import first_few, pluralise
 from metronome_opt.problem.instance import Instance, Job, Link
 from metronome_opt.problem.schedule import Schedule
 
@@ -75,7 +75,7 @@ def explain_obstacles(
     ]
     if far:
         job = max(far, key=lambda job: isolated[job.name] / instance.best_ms(job))
-        more = f" (and {len(far) - 1} more jobs)" if len(far) > 1 else ""
+        more = f" (and {pluralise(len(far) - 1, 'more job')})" if len(far) > 1 else ""
         lines.append(
             f"{job.name} takes {float(isolated[job.name]):,.0f} ms on its nodes even without other "
             f"jobs, {float(instance.best_ms(job)):,.0f} on its best ones{more}"

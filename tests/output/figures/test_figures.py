@@ -33,7 +33,7 @@ from metronome_opt.plot import (
 )
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
-from tests.builders import two_jobs
+from tests.builders import job, network, two_jobs
 from tests.fabrics import fabric, ring, scene
 from tests.output.figures.examples import (
     AFTER,
@@ -139,6 +139,12 @@ def test_links_repeat_on_common_axis() -> None:
     late = boxes(plot_heatmap(case, case.unshifted), "heatmap-overload")
     places = [(left, (low + high) / 2) for left, _, low, high in late]
     assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
+
+
+def test_heatmap_ends_where_it_can_be_read() -> None:
+    # They repeat after 1,030 slots of 5 ms; 40 periods of the shorter one are fewer.
+    _, _, slots, (note,) = select_rows(network(job("a", 10, (0, 2, 9)), job("b", 103, (0, 2, 9))))
+    assert (slots, note) == (400, "the first 2,000 ms of a longer common hyperperiod")
 
 
 def test_column_of_several_slots_has_their_peak() -> None:
@@ -283,7 +289,7 @@ from IPython.core.interactiveshell import InteractiveShell
 InteractiveShell.instance()
 import matplotlib
 from metronome_opt.plot import plot_timeline
-from tests.builders import two_jobs
+from tests.builders import job, network, two_jobs
 plot_timeline(two_jobs(), two_jobs().links[0].name)
 print(matplotlib.is_interactive())
 """
