@@ -41,10 +41,10 @@ export class JobTable {
     find("job-count").textContent = drawnOf(this.rows.size, found.length, "job");
   }
 
-  // Iteration times before and now, one bar above the other, as shares of the longest of all.
+  // Iteration times before and now, one bar above the other, as shares of the longer one.
   #bars(job) {
     const { data, point } = this.state;
-    const longest = Math.max(...data.unshifted_ms, ...point.times_ms, 1);
+    const longest = Math.max(data.unshifted_ms[job], point.times_ms[job], 1);
     const bar = (name, ms, y) =>
       svg("rect", { class: name, x: 0, y, width: (100 * (ms ?? 0)) / longest, height: 5 });
     return svg(
