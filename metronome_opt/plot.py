@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from metronome_opt.errors import MissingBackendError
 
 if TYPE_CHECKING:
+    from metronome_opt.output.figures.change import plot_change as plot_change
+    from metronome_opt.output.figures.completions import plot_completions as plot_completions
     from metronome_opt.output.figures.front import plot_front as plot_front
     from metronome_opt.output.figures.heatmap import plot_heatmap as plot_heatmap
     from metronome_opt.output.figures.heatmap import plot_overview as plot_overview
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "check_suffix": "picture",
+    "plot_change": "change",
+    "plot_completions": "completions",
     "plot_front": "front",
     "plot_heatmap": "heatmap",
     "plot_link": "timeline",

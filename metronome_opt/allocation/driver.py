@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan import Plan
     from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 
-_AT_PLACES = "bound and proof hold for this placement only"
-_BOUNDS = (
-    "the lower bound holds for all placements: no job is faster than at its best one; for this "
-    "placement it is {:.4f}, whatever the slots"
-)
-_WAITING = "jobs wait: the sum of their weights times GPUs is minimised before the slowdown"
+_AT_PLACES = "bound and proof are of these nodes; on other nodes less may be possible"
+_BOUNDS = "no slots bring the slowdown below {:.4f} on these nodes, nor below 1 on any nodes"
+_WAITING = "slowdowns are of the jobs that run; as few GPUs times priority as possible wait"
 
 
 def load_allocation(solver: Solver) -> None:
@@ -65,6 +62,7 @@ def allocate_jobs(
 
     run = partial(allocate_once, problem, source, solver, budget, options, **terms)
     baseline = run(places_by="greedy", plan=rotate_greedily)
+    baseline = replace(baseline, nearest_ms=baseline.unshifted_ms)
     if solver.name == "greedy" or baseline.stop_reason is StopReason.PROVED or budget.stopped:
         return baseline
     result = run(places_by=solver.name)
@@ -72,7 +70,8 @@ def allocate_jobs(
         schedule = baseline.schedule.model_copy(update={"runtime_s": result.schedule.runtime_s})
         notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
         return replace(baseline, schedule=schedule, stop_reason=result.stop_reason, notes=notes)
-    return replace(result, trajectory=(*baseline.trajectory, *result.trajectory))
+    trajectory = (*baseline.trajectory, *result.trajectory)
+    return replace(result, trajectory=trajectory, nearest_ms=baseline.nearest_ms)
 
 
 def _is_better(new: Result, old: Result, mean_weights: MeanWeights | None) -> bool:
@@ -177,7 +176,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
         schedule=schedule.model_copy(update=changes),
         levels=levels,
         stop_reason=stop,
-        notes=(*notes, *([] if is_best else [_BOUNDS.format(float(at_places))])),
+        notes=(*notes, *([_BOUNDS.format(float(at_places))] if at_places > bound else [])),
     )
 
 

@@ -42,8 +42,8 @@ from metronome_opt.solvers.kernels.compiled_instance import Ints
 _SHAPES = 12  # candidates of a job that are rotated
 _MAX_POOL = 96  # placements of a job
 _SOLVERS: Mapping[str, Minimise] = {"cpsat": minimise_by_cpsat, "milp": minimise_in_process}
-_PACKED = "places are those by which the least weight waits, which no pool of the model has"
-_NO_MODEL = "time was too short for the joint model: places are those of greedy insertion"
+_PACKED = "more jobs run on these nodes than the joint model found nodes for"
+_NO_MODEL = "no time for the joint model: one job after the other got the nodes of least cost"
 
 
 def choose_places(
@@ -79,8 +79,8 @@ def choose_places(
     if pool.bound is not None and pool.gap is not None:
         proved = f"at least {float(pool.bound):.6f}, gap {float(pool.gap):.1%}"
     told = (
-        f"joint model: the places cost {float(pool.cost):.6f}, the weighted mean loss by pairs of "
-        f"jobs; over the {pool.placements:,} placements of its pool {proved}"
+        f"joint model: the places cost {float(pool.cost):.6f}, a mean loss added up over pairs of "
+        f"jobs; among the {pool.placements:,} placements that it knows {proved}"
     )
     return replace(search.problem_at(places, told), pool=pool)
 

@@ -282,11 +282,6 @@ class PlacementSearch:
             self._values[key] = self._means(instance, slowdowns)
         return self._values[key]
 
-    def mean_slowdown(self, places: Places, slowdowns: Mapping[str, float]) -> float:
-        """Return the mean of the slowdowns of jobs at some places, weighted by priority."""
-        (weights,) = weight_rows(self.instance_at(places))
-        return float(weights @ [*slowdowns.values()])
-
     def seconds(self, places: Places) -> float:
         """Return about how long it takes to simulate jobs at their places."""
         return PlanSimulator(self.instance_at(places), range(_SEEDS)).events / EVENTS_PER_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,8 +25,7 @@ _INSERTION = 3.0  # times as long as the nearest places take: greedy insertion b
 _SEARCHING = 0.5  # of the time, for places of low cost, and again for a list of all places
 _IMPROVING = 0.4  # of the rest, for places that are simulated
 _GATED = 0.2  # of the rest, for places of low cost with slots, and again for paths
-_NEAREST = "jobs without nodes are at the nearest places"
-_NOTHING_BETTER = "the nearest places are the best that were found"
+_NEAREST = "jobs without nodes are on the nearest nodes, one job after the other"
 
 
 def allocate(
@@ -124,18 +122,7 @@ def _choose_by_plan(
     for index, (places, plan) in enumerate(zip(choices, plans, strict=True)):
         if is_better(found := search.plan_values(places, plan), values):
             best, values = index, found
-    comparison = _NOTHING_BETTER
-    if best:
-        ungated = search.mean_slowdown(near, plans[0].unshifted)
-        network = options.network or search.scenario.cluster.network
-        known = "unknown" if math.isnan(ungated) else f"{ungated:.4f}"
-        comparison = (
-            f"at the nearest places, with no job gated, the slowdown would be {known} "
-            f"(network {network})"
-        )
-    if choices[best].keys() != near.keys():
-        comparison = ""
-    return search.problem_at(choices[best], comparison), plans[best]
+    return search.problem_at(choices[best]), plans[best]
 
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:

@@ -29,7 +29,7 @@ COMMANDS = {
     "report": "Write RESULT as an interactive page.",
     "verify": "Recompute every number that SCHEDULE states.",
     "export": "Write the problem of FILE for other solvers.",
-    "demo": "Place and schedule the shipped scenarios: tables, figure, claims.",
+    "demo": "Allocate two shipped scenarios: tables, figures, claims.",
     "bench": "Compare solvers on stored instances or on a folder of them.",
     "claims": "Write SCHEDULE as manifests for a cluster.",
 }
@@ -146,7 +146,7 @@ _STYLE: dict[str, Any] = {
 app = typer.Typer(
     name="metronome",
     cls=_Commands,
-    help="Schedule the traffic of periodic training jobs on shared links.",
+    help="Place training jobs on a cluster, and give their bursts time slots where these fit.",
     **_STYLE,
 )
 

@@ -1,23 +1,28 @@
-"""``metronome demo``: the shipped scenarios through the whole package."""
+"""``metronome demo``: what places bring, and what slots bring, on two shipped scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.allocate import allocate
-from metronome_opt.cli.options import wrote
-from metronome_opt.cli.verify import verify
+from metronome_opt.cli.progress import describe_event, live_line
 from metronome_opt.files.documents import make_folder
 
-SMALL, LARGE = Path("eight-nodes"), Path("paper-24")
+if TYPE_CHECKING:
+    from metronome_opt.problem.instance import Instance
+    from metronome_opt.problem.result import Result
+    from metronome_opt.scenario import Scenario
 
 Times = Mapping[str, Mapping[str, Fraction]]
-"""Iteration times in ms, by placement and job."""
+"""Iteration times in ms, by column and job."""
+
+_NEXT = """next: metronome init mine.yaml; metronome allocate mine.yaml    a cluster of your own
+      metronome report {} --output page.html    slots to turn by hand"""
 
 
 def demo(
@@ -25,56 +30,82 @@ def demo(
     time_limit: options.TimeLimit = 10.0,
     seed: options.Seed = 0,
 ) -> int:
-    """Place and schedule the shipped scenarios: tables, figure, claims.
+    """Allocate two shipped scenarios: tables, figures, claims.
 
-    First eight nodes and six jobs, spread, nearest and as `allocate` places them; then 24 nodes on
-    which 13 jobs have their places. Files of an earlier demo are replaced.
+    Six jobs on eight nodes gain by their places: spread, on the nearest nodes, and as `allocate`
+    places them. Four equal jobs on shared uplinks gain by slots. Files of an earlier demo are
+    replaced.
     """
-    from metronome_opt.plot import plot_placements, save_figure
+    from metronome_opt.kubernetes import export_claims
+    from metronome_opt.plot import plot_change, plot_placements, save_figure
+    from metronome_opt.scenario import build_scenario, locate, read_scenario, spread
+    from metronome_opt.scenario.build import build_problem
 
     make_folder(output)
-    schedule, figure = output / "schedule.json", output / "placements.svg"
-    status = allocate(
-        SMALL, time_limit=time_limit, seed=seed, output=schedule, claims=output / "claims"
+    small, fleet = (read_scenario(locate(Path(name))) for name in ("eight-nodes", "fleet"))
+    files = [output / name for name in ("schedule.json", "fleet.json")]
+    placed, gated = (
+        _allocate(source, file, time_limit, seed)
+        for source, file in zip((small, fleet), files, strict=True)
     )
-    times = _times(schedule)
-    _print_times(times)
+    near = _times(placed)
+    times = {"spread": _ungated(build_scenario(spread(small)).instance), **near}
+    _print_times("eight-nodes: six jobs on eight nodes, by placement", times, placed.instance)
+    slots = _times(gated)
+    columns = {"without slots": slots["nearest"], "with slots": slots["allocated"]}
+    _print_times("\nfleet: four equal jobs, two on each uplink", columns, gated.instance)
     drawn = {name: {job: float(ms) for job, ms in by.items()} for name, by in times.items()}
-    save_figure(plot_placements(drawn), figure)
-    wrote(figure)
-    checked = verify(SMALL, schedule)
-    typer.echo(
-        f"\n{LARGE}: at the given places of its 13 jobs not all bursts can be kept apart, "
-        "so few jobs are gated"
-    )
-    return checked or status or allocate(LARGE, time_limit=time_limit, seed=seed)
+    save_figure(plot_placements(drawn), output / "placements.svg")
+    save_figure(plot_change(gated), output / "slots.svg")
+    problem = build_problem(fleet, None, gated.schedule.paths)
+    export_claims(problem.instance, gated.schedule, problem.deployment, output / "claims")
+    pictures = "pictures placements.svg, slots.svg"
+    typer.echo(f"wrote {output}: {pictures}; schedule.json, fleet.json, claims", err=True)
+    typer.echo(_NEXT.format(files[1]))
+    return 0
 
 
-def _times(schedule: Path) -> Times:
-    """Return iteration times spread, nearest, and under a schedule."""
-    from metronome_opt.allocation.scenario_search import nearest
+def _allocate(source: Scenario, file: Path, time_limit: float, seed: int) -> Result:
+    """Allocate a scenario and write its schedule, once every number in it is verified."""
+    from metronome_opt.api import allocate
+    from metronome_opt.errors import SolverError
+    from metronome_opt.problem.schedule import write_schedule
+    from metronome_opt.scenario.verification import verify_placed
+
+    with live_line(f"{source.name}: placing jobs and choosing slots", describe_event) as callback:
+        result = allocate(source, time_limit=time_limit, seed=seed, stop=callback or ())
+    if violations := verify_placed(source, result.schedule)[1]:
+        raise SolverError(f"{source.name}: the schedule is false: {violations[0]}")
+    write_schedule(result.schedule, file)
+    return result
+
+
+def _times(result: Result) -> Times:
+    """Return iteration times on the nearest nodes without slots, and under the schedule."""
+    from metronome_opt.allocation.slots.iteration_times import IterationTimes
+
+    times = IterationTimes.of(result)
+    return {"nearest": times.first, "allocated": times.after}
+
+
+def _ungated(instance: Instance) -> Mapping[str, Fraction]:
     from metronome_opt.allocation.slots.iteration_times import iteration_times
     from metronome_opt.allocation.slots.plan import Plan
-    from metronome_opt.problem.schedule import read_schedule
-    from metronome_opt.scenario import build_scenario, locate, read_scenario, spread
 
-    stated = read_schedule(schedule).expected_ms
-    asked = read_scenario(locate(SMALL))
-    plain = {"spread": build_scenario(spread(asked)), "nearest": nearest(asked)}
-    times = {
-        name: iteration_times(problem.instance, Plan(problem.instance.unshifted))
-        for name, problem in plain.items()
-    }
-    return times if stated is None else {**times, "allocated": stated}  # None: no time to simulate
+    return iteration_times(instance, Plan(instance.unshifted))
 
 
-def _print_times(times: Times) -> None:
+def _print_times(title: str, times: Times, instance: Instance) -> None:
+    """Print iteration times by job, and the mean slowdown below them."""
+    from metronome_opt.allocation.slots.plan import mean_slowdown
     from metronome_opt.output.tables import plain_table, terminal
     from metronome_opt.problem.objectives import format_number
 
     rows = [
-        [job, *(format_number(by[job]) if job in by else "waits" for by in times.values())]
-        for job in times["spread"]
+        [job.name, *(format_number(by.get(job.name)) for by in times.values())]
+        for job in instance.jobs
     ]
-    typer.echo("\niterations in ms, simulated, by placement")
+    means = (mean_slowdown(instance, by) for by in times.values())
+    rows.append(["mean slowdown", *(format_number(mean, 3) for mean in means)])
+    typer.echo(f"{title}; ms per iteration, simulated")
     terminal().print(plain_table(["job", *times], rows))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,7 @@ from metronome_opt.problem.schedule import OBJECTIVES, read_schedule, write_sche
 from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 
 _TABLE, _PICTURE = "front.csv", "front.svg"
+_SIMULATED_DIGITS, _MAX_DIGITS = 3, 6
 _POINT = re.compile(r"point-[0-9]{3,}\.json")
 
 
@@ -65,11 +68,15 @@ def pareto(
         named = error_context(file, ScenarioError)
         title = f"{problem.name}: front of {', '.join(names)}"
 
-        def describe(event: FrontEvent) -> str:
-            proved = f", {len(event.proved)} more proved" if event.proved else ""
-            return f"{event.done} of {event.parts} parts, {event.points} points{proved}"
+        proved = 0
 
-        with live_line(title, describe) as callback, named:
+        def describe(event: FrontEvent) -> str:
+            nonlocal proved
+            proved += len(event.proved)
+            points = f"{pluralise(event.points, 'point')}, {proved} proved"
+            return f"{points}; {event.done} of {pluralise(event.parts, 'part')} done"
+
+        with live_line(f"{title}, {time_limit:g} s at most", describe) as callback, named:
             front = find_front(
                 problem,
                 names,
@@ -193,7 +200,7 @@ def _text(value: Fraction | None) -> str | None:
 def front_table(front: Front, files: Sequence[str]) -> Table:
     """Return one row per point of a front: number, values and file.
 
-    Values have as many digits as it takes to distinguish them, up to six.
+    Values have as many digits as it takes to see the smallest difference, up to six.
 
     Parameters
     ----------
@@ -213,9 +220,10 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
 
 
 def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
-    """Return values as text, with enough digits that different ones differ."""
-    for digits in range(1, 7):
-        texts = [find_objective(name).format(value, digits) for value in values]
-        if len(set(texts)) == len(set(values)):
-            break
-    return texts
+    """Return values as text, with enough digits that two of the smallest difference show."""
+    objective = find_objective(name)
+    known = sorted({value * (100 if objective.percent else 1) for value in values if value})
+    steps = [float(after - before) for before, after in pairwise(known)]
+    digits = max(1, 1 - math.floor(math.log10(min(steps)))) if steps else 1
+    digits = max(digits, _SIMULATED_DIGITS if objective.simulated else 1)
+    return [objective.format(value, min(digits, _MAX_DIGITS)) for value in values]

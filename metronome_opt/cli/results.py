@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,14 @@ from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
+    from metronome_opt.allocation.slots.iteration_times import IterationTimes
     from metronome_opt.cli.moves import Moves
+
+
+_ENDS = {
+    StopReason.FINISHED: ": {} has nothing left to try",
+    StopReason.TIME_LIMIT: ": a longer --time-limit may find more",
+}
 
 
 class Outputs(NamedTuple):
@@ -51,10 +58,11 @@ def show_result(
     if outputs.schedule is not None:
         write_schedule(result.schedule, outputs.schedule)
     if outputs.plot is not None:
-        from metronome_opt.plot import plot_overview, save_figure
+        from metronome_opt.plot import plot_change, plot_overview, save_figure
 
+        is_simulated = find_objective(result.schedule.primary_objective).simulated
         with live_line(f"drawing {outputs.plot}", str):
-            save_figure(plot_overview(result), outputs.plot)
+            save_figure((plot_change if is_simulated else plot_overview)(result), outputs.plot)
     if outputs.as_json:
         print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
     else:
@@ -79,8 +87,7 @@ def _print_result(
     """Print a result, and times that are expected on further networks."""
     from metronome_opt.allocation.slots.iteration_times import IterationTimes
     from metronome_opt.output.tables import (
-        CUSHION_LEGEND,
-        gated_text,
+        gain_text,
         jobs_legend,
         jobs_table,
         objectives_table,
@@ -102,14 +109,11 @@ def _print_result(
     if len(jobs) < len(instance.jobs):
         count = pluralise(len(instance.jobs), "job")
         console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
-    console.print(jobs_legend(instance, result.schedule))
-    if isinstance(source, Scenario) and result.schedule.waiting:
-        from metronome_opt.allocation.scenario_search import reasons
-
-        for name, reason in reasons(source, result.schedule.places or {}).items():
-            typer.echo(f"{name} waits: {reason}")
-    typer.echo(gated_text(instance, result.schedule, times))
-    typer.echo(result.summary())
+    console.print(jobs_legend(instance, result.schedule, times))
+    typer.echo(gain_text(instance, result.schedule, times))
+    for text in _obstacles(result, source, times):
+        typer.echo(text)
+    typer.echo(result.summary() + _ENDS.get(result.stop_reason, "").format(result.schedule.solver))
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
             typer.echo(f"{number}. {level}")
@@ -121,9 +125,22 @@ def _print_result(
         if not instance.needs_stretch:
             before = evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
         console.print(objectives_table(before, result.evaluation))
-        console.print(CUSHION_LEGEND)
     for text in result.notes:
         note(text)
+
+
+def _obstacles(result: Result, source: Scenario | Instance, times: IterationTimes) -> Iterator[str]:
+    """Yield why jobs wait, or are slower than alone, and what to try."""
+    from metronome_opt.allocation.scenario_search import reasons
+    from metronome_opt.allocation.slots.obstacles import explain_obstacles
+
+    schedule, stated = result.schedule, False
+    if isinstance(source, Scenario):
+        stated = schedule.places is None
+        waiting = reasons(source, schedule.places or {}) if schedule.waiting else {}
+        for name, reason in waiting.items():
+            yield f"{name} waits: {reason}"
+    yield from explain_obstacles(result.instance, schedule, times.after, stated_nodes=stated)
 
 
 def _is_stated(result: Result) -> bool:

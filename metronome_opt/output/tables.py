@@ -14,12 +14,17 @@ from rich.text import Text
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
-from metronome_opt.engine.jobs import isolated_iteration
 from metronome_opt.errors import first_few, pluralise
 from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance, Job
-from metronome_opt.problem.objectives import SLOWDOWN, find_objective, format_number
+from metronome_opt.problem.objectives import (
+    CONTENTION,
+    CUSHION,
+    SLOWDOWN,
+    find_objective,
+    format_number,
+)
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.cluster import Paths
 
@@ -87,19 +92,25 @@ def nodes_by_job(placed: Deployment | None) -> dict[str, str]:
 
 
 def objectives_table(before: Evaluation | None, after: Evaluation) -> Table:
-    """Return one row per objective and compatibility, unshifted (dashes if None) and scheduled."""
-    rows = []
+    """Return one row per objective and compatibility, unshifted (dashes if None) and scheduled.
+
+    Rows of values that are not worth one, zeros and full compatibility, are dropped.
+    """
+    rows: list[tuple[str, ...]] = []
     for name in OBJECTIVES:
         objective = find_objective(name)
-        old = "-" if before is None else objective.format(before.objectives[name])
-        rows.append((name, old, objective.format(after.objectives[name]), objective.unit))
+        values = [None if truth is None else truth.objectives[name] for truth in (before, after)]
+        if any(values) or name in (CONTENTION, CUSHION):
+            old, new = (objective.format(value) for value in values)
+            grow = " by which all bursts can grow" * (name == CUSHION)
+            rows.append((name, "-" if before is None else old, new, objective.unit + grow))
     for name in ("mean", "min"):
-        old, new = (
-            "-" if truth is None else format_number(getattr(truth, f"score_{name}"), 3)
-            for truth in (before, after)
-        )
-        rows.append((f"compatibility {name}", old, new, ""))
-    return plain_table(("", "unshifted", "scheduled", "unit"), rows, left=("unit",))
+        key = f"score_{name}"
+        scores: list[Fraction | None] = [getattr(truth, key, None) for truth in (before, after)]
+        texts = [format_number(score, 3) for score in scores]
+        if any(score not in (None, 1) for score in scores):
+            rows.append((f"compatibility, {name}", *texts, "of 1"))
+    return plain_table(("", "before", "now", "unit"), rows, left=("unit",))
 
 
 def traffic_table(problem: PlacedInstance) -> Table:
@@ -139,14 +150,14 @@ def jobs_table(
     jobs: Sequence[Job] | None = None,
     elsewhere: Mapping[str, Mapping[str, Fraction]] = FrozenDict(),
 ) -> Table:
-    """Return one row per job: iteration times, nodes, and windows.
+    """Return one row per job: nodes, iteration times in ms, and windows.
 
     Parameters
     ----------
     instance, schedule
         The jobs, and their windows and paths.
     times
-        Iteration times ungated, and under the schedule.
+        Iteration times before, and under the schedule.
     placed
         The nodes of tasks; None, and no column, where they are not known.
     jobs
@@ -165,32 +176,29 @@ def jobs_table(
     def number(by_job: Mapping[str, Fraction]) -> Callable[[Job], str]:
         return lambda job: format_number(by_job[job.name]) if job.name in by_job else "unknown"
 
-    def change(job: Job) -> str:
-        share = _change(times, job)
-        return "-" if share is None else f"{float(share):+z.1%}"
-
-    def period(job: Job) -> str:
-        return f"{gated[job.name] * slot_ms:,}" if job.name in gated else "ungated"
+    def window(job: Job) -> str:
+        if job.name not in gated:
+            return "-"
+        offset, period = schedule.offsets[job.name], gated[job.name]
+        return f"from {offset * slot_ms:,} every {period * slot_ms:,}"
 
     columns: dict[str, Callable[[Job], str]] = {
         "job": lambda job: job.name,
-        "weight": lambda job: str(job.weight),
-        "own period\n(ms)": lambda job: f"{job.period * slot_ms:,}",
-        "best\n(ms)": lambda job: format_number(instance.best_ms(job)),
-        "isolated\n(ms)": lambda job: format_number(isolated_iteration(instance, job).duration),
-        "ungated\n(ms)": number(times.before),
-        "iteration\n(ms)": number(times.after),
-        "change": change,
-        **{f"{network}\n(ms)": number(by_job) for network, by_job in elsewhere.items()},
+        "priority": lambda job: str(job.weight),
     }
     if where:
         columns["nodes"] = lambda job: where.get(job.name, "-")
+    columns |= {
+        "alone": lambda job: format_number(instance.best_ms(job)),
+        "before": number(times.first),
+        "now": number(times.after),
+        **{f"now, {network}": number(by_job) for network, by_job in elsewhere.items()},
+        "slots": window,
+    }
     if paths is not None:
         columns["spines"] = lambda job: spines_text(paths.get(job.name, ()))
-    columns["period\n(ms)"] = period
-    columns["offset\n(ms)"] = lambda job: f"{schedule.offsets[job.name] * slot_ms:,}"
     if classes is not None:
-        columns["traffic\nclass"] = lambda job: str(classes[job.name])
+        columns["class"] = lambda job: str(classes[job.name])
     rows = (
         [text(job) for text in columns.values()]
         for job in (instance.jobs if jobs is None else jobs)
@@ -203,17 +211,18 @@ def spines_text(paths: Paths) -> str:
     return ", ".join("+".join(map(str, its)) or "-" for its in paths) or "-"
 
 
-def jobs_legend(instance: Instance, schedule: Schedule) -> str:
-    """Return a legend of the columns of `jobs_table`, and the network of the simulated times."""
-    network = schedule.network or instance.network
-    spines = "" if schedule.paths is None else "\nspines: by which a task's traffic leaves its rack"
-    return (
-        "best: the shortest iteration in the empty cluster, of which slowdowns are multiples\n"
-        "isolated: on its nodes, without other jobs on its links\n"
-        f"ungated, iteration: simulated times, network {network}\n"
-        "period: between windows of a gated job; an ungated one begins at its offset and runs "
-        f"freely{spines}"
-    )
+def jobs_legend(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
+    """Return a legend of the columns of `jobs_table`."""
+    nodes = "on the same nodes" if times.nearest is None else "on the nearest nodes"
+    lines = [
+        f"ms per iteration, simulated on network {schedule.network or instance.network}",
+        f"alone: without other jobs, on its best nodes; before: {nodes}, without slots",
+    ]
+    if any((schedule.gated or schedule.offsets).values()):
+        lines.append("slots: when a gated job begins an iteration, and how often; -: when ready")
+    if schedule.paths is not None:
+        lines.append("spines: by which a task's traffic leaves its rack")
+    return "\n".join(lines)
 
 
 def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
@@ -226,12 +235,12 @@ def select_jobs(instance: Instance, times: IterationTimes) -> Sequence[Job]:
 
 
 def _change(times: IterationTimes, job: Job) -> Fraction | None:
-    before, after = times.before.get(job.name), times.after.get(job.name)
+    before, after = times.first.get(job.name), times.after.get(job.name)
     return None if before is None or after is None else after / before - 1
 
 
-def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
-    """Return a line: the number of gated jobs, and the mean slowdown gated and ungated.
+def gain_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
+    """Return a line: the mean slowdown now and before, and what nodes and slots bring of it.
 
     A further line says that gating makes the jobs slower, as that of minimum contention may.
 
@@ -240,23 +249,26 @@ def gated_text(instance: Instance, schedule: Schedule, times: IterationTimes) ->
     instance, schedule
         The jobs, and which of them are gated.
     times
-        Iteration times ungated, and under the schedule.
+        Iteration times before, and under the schedule.
     """
-    isolated = {job.name: isolated_iteration(instance, job).duration for job in instance.jobs}
-    least, before, after = (mean_slowdown(instance, by) for by in (isolated, *times))
-    gated = sum((schedule.gated or dict.fromkeys(isolated, True)).values())
-    text = (
-        f"{gated:,} of {pluralise(len(instance.jobs), 'job')} gated: slowdown {_mean(after)}; "
-        f"ungated, {_mean(before)}; isolated on these nodes, {_mean(least)}"
+    first, before, after = (
+        mean_slowdown(instance, by) for by in (times.first, times.before, times.after)
     )
+    gated = sum((schedule.gated or dict.fromkeys(schedule.offsets, True)).values())
+    text = f"mean slowdown {_mean(after)}"
+    if first is not None and before is not None and after is not None:
+        parts = "" if times.nearest is None else f"nodes {_percent(before / first)}, "
+        text += f", before {_mean(first)}: {parts}slots {_percent(after / before)}"
+    text += f"; {gated:,} of {pluralise(len(instance.jobs), 'job')} have slots"
     if schedule.objectives.get(SLOWDOWN, 0) is None and after is not None:
         text += "\n(simulated for this table, after the time limit)"
     if gated and after is not None and before is not None and after > before + _BY_CHANCE:
-        text += (
-            f"\nslower than ungated: {_mean(after)} instead of {_mean(before)}; "
-            "allocate minimises the slowdown"
-        )
+        text += "\nthese slots make iterations longer; allocate minimises the slowdown"
     return text
+
+
+def _percent(ratio: Fraction) -> str:
+    return f"{float(ratio - 1):+z.1%}"
 
 
 def _mean(slowdown: Fraction | None) -> str:

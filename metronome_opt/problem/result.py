@@ -134,6 +134,8 @@ class Result:
     unshifted_ms
         Simulated iteration time by job with no job shifted or gated, where it is known; None
         unless slowdown was minimised.
+    nearest_ms
+        The same on the nearest nodes, one job after the other, where they were not stated.
     pool
         Bound of a joint model of placements; None without one.
     """
@@ -148,6 +150,7 @@ class Result:
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     unshifted_ms: Mapping[str, float] | None = None
+    nearest_ms: Mapping[str, float] | None = None
     pool: PoolBound | None = None
 
     @property

@@ -65,7 +65,7 @@ def test_notes_go_to_standard_error_and_json_has_them(mine: Path, capsys: Captur
     out, error = capsys.readouterr()
     notes = json.loads(out)["notes"]
     assert error.splitlines() == [f"note: {note}" for note in notes]
-    assert notes == ["jobs without nodes are at the nearest places"]
+    assert notes == ["jobs without nodes are on the nearest nodes, one job after the other"]
 
 
 def test_validate_lists_faults(mine: Path, capsys: Captured) -> None:

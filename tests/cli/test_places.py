@@ -67,7 +67,7 @@ def test_jobs_are_placed_where_they_need_no_network(capsys: Captured) -> None:
     assert schedule.places is not None
     assert sorted(len(set(its)) for its in schedule.places.values()) == [1, 1, 1, 1, 1, 3]
     (node,) = set(schedule.places["t0"])
-    assert row(lines, "t0")[2:11] == ["320", *["320.0"] * 4, "+0.0%", node, "x", "4"]
+    assert row(lines, "t0") == ["t0", "1", node, "x", "4", *["320.0"] * 3, "-"]
     use("six.yaml", capsys)
     claimed = Path("claims/claims.yaml").read_text()
     assert claimed.count("t0")
@@ -158,7 +158,7 @@ def test_what_cannot_be_placed_is_one_line(
         (
             "--time-limit 4",
             {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}},
-            "slowdown 1.0000;",
+            "mean slowdown 1.0000",
         ),
         # The best place of the sixth job that is free, or the nearest, where 4 x 80 want 100: 780.
         ("--time-limit 4 --stretch-limit 0", {}, "slowdown 1.037"),
@@ -205,7 +205,7 @@ def test_a_job_that_asks_one_node_gets_an_answer_in_one_line(
 def test_a_state_is_a_scenario_for_every_command(capsys: Captured) -> None:
     assert metronome("place state --cluster two-racks --with-jobs") == 0
     lines = printed(capsys, "allocate state --time-limit 4 --output s.json")
-    assert row(lines, "language")[8:10] == ["node-00,", "node-01"]
+    assert row(lines, "language")[2:4] == ["node-00,", "node-01"]
     schedule = read_schedule("s.json")
     assert schedule.places is None
     use("state", capsys)

@@ -24,10 +24,20 @@ _MIN_PERIODS = 5  # of the longest job, however many the shortest ends meanwhile
 
 
 class IterationTimes(NamedTuple):
-    """Mean iteration times of jobs, by name, in ms, where known, in one case and in another."""
+    """Mean iteration times of jobs, by name, in ms, where known.
+
+    With no job gated, under a schedule, and with no job gated on the nearest nodes; None where
+    these are the nodes of the schedule.
+    """
 
     before: Mapping[str, Fraction]
     after: Mapping[str, Fraction]
+    nearest: Mapping[str, Fraction] | None = None
+
+    @property
+    def first(self) -> Mapping[str, Fraction]:
+        """The times without this package: no job gated, on the nearest nodes."""
+        return self.before if self.nearest is None else self.nearest
 
     @classmethod
     def of(cls, result: Result) -> IterationTimes:
@@ -35,8 +45,11 @@ class IterationTimes(NamedTuple):
         schedule = result.schedule
         if result.unshifted_ms is None or schedule.expected_ms is None:
             return cls.simulated(result.instance, schedule)
-        before = {name: Fraction(time) for name, time in result.unshifted_ms.items()}
-        return cls(before, schedule.expected_ms)
+        before, near = (
+            None if times is None else {name: Fraction(time) for name, time in times.items()}
+            for times in (result.unshifted_ms, result.nearest_ms)
+        )
+        return cls(before or {}, schedule.expected_ms, None if near == before else near)
 
     @classmethod
     def simulated(cls, instance: Instance, schedule: Schedule) -> IterationTimes:

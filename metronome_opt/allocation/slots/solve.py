@@ -35,6 +35,7 @@ _UNTIL_JOBS_LEAVE = (
     "minimised is the weighted mean time until then"
 )
 
+_PAYS = "slots pay while computing times vary"
 _NOT_EVALUATED = "contention and latency are not known"
 _BOUNDING, _MIN_BOUNDING = 0.2, 1.0  # of the time, for the bound; and seconds at least
 _CHANGES_PER_S = 500_000  # of rates, whose contention is computed
@@ -195,10 +196,10 @@ def _robustness(
             break
         gated, ungated = (simulator.value(simulator.slowdowns(tried)) for tried in (plan, free))
         if gated >= ungated:
-            text = f"this pays up to {pays:g} times the stated jitter; at {factor:g} times the "
-            return [f"{text}slowdown is {gated:.4f}, with no job gated {ungated:.4f}"]
+            worse = f"at {factor:g} times the slowdown is {gated:.4f}, without slots {ungated:.4f}"
+            return [f"{_PAYS} up to {pays:g} times as much as stated; {worse}"]
         pays = factor
-    return [f"this pays up to {pays:g} times the stated jitter at least"] if pays > 1 else []
+    return [f"{_PAYS} {pays:g} times as much as stated, perhaps more"] if pays > 1 else []
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:

@@ -21,7 +21,7 @@ from metronome_opt.solvers.presolve.extend import stretched
 from metronome_opt.verify import evaluate
 
 # A timeline with more cannot be read; it shows the beginning and says so.
-_MAX_BURSTS = 180  # of one job
+_MAX_BURSTS = 40  # of one job
 _MAX_SLOTS = 200_000
 
 Ints = NDArray[np.int64]

@@ -36,6 +36,7 @@ _WIDTH, _COLUMN = 8.0, 7.0  # inches, of a heat map and of a schedule in an over
 _ROW, _MAX_HEIGHT = 0.2, 9.0  # inches
 _LINK_HEIGHT = 2.6  # inches, of a timeline in an overview
 _MAX_SLOTS = 4000
+_MAX_PERIODS = 40  # of the shortest job, at least one of the longest
 _MAX_COLUMNS = 400  # fewer than the pixels of a figure, so that none is lost
 _LABEL = 0.125  # inches that a row's name needs
 
@@ -166,7 +167,9 @@ def select_rows(instance: Instance) -> Rows:
     periods = [instance.hyperperiods[link.name] for link in chosen]
     common = math.lcm(*periods)
     longest = max(periods, default=1)
-    slots = next(slots for slots in (common, longest, _MAX_SLOTS) if slots <= _MAX_SLOTS)
+    own = [job.period for job in instance.jobs if job.links] or [1]
+    readable = min(_MAX_SLOTS, max(*own, _MAX_PERIODS * min(own)))
+    slots = next(slots for slots in (common, longest, readable) if slots <= readable)
     notes = []
     if unused:
         notes.append(f"{pluralise(unused, 'unused link')} not shown")
@@ -216,8 +219,9 @@ def plot_overview(
     at_periods = "" if instance is given else ", at the stretched periods"
     drawings = {name: draw_schedule(instance, offsets) for name, offsets in schedules.items()}
     contended = drawings[names[0]].contention
-    used = [link.name for link in instance.links if instance.jobs_on[link.name]]
-    link = min(used, key=lambda name: (-contended[name], name), default=None)
+    users = {name: len(jobs) for name, jobs in instance.jobs_on.items() if jobs}
+    # A link of one job has no contention of jobs, whatever its demand.
+    link = min(users, key=lambda name: (users[name] == 1, -contended[name], name), default=None)
     rows = select_rows(instance)
     heights = [1.2 + min(_MAX_HEIGHT, _ROW * max(1, len(rows.links)))]
     if link is not None:

@@ -117,10 +117,11 @@ def plot_placements(
     jobs = list(next(iter(times.values())))
     ax = ax or new_axes(max(_MIN_WIDTH, _PER_JOB * len(jobs)), _HEIGHT)
     width = _SHARE / len(times)
+    colours = _COLOURS if len(times) > 2 else (_COLOURS[0], style.BLUE)
     for number, (label, by_job) in enumerate(times.items()):
         left = np.arange(len(jobs)) + (number - (len(times) - 1) / 2) * width
         heights = [by_job.get(job, np.nan) for job in jobs]
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = colours[number % len(colours)]
         bars = ax.bar(left, heights, width, label=label, color=colour)
         ax.bar_label(bars, fmt="%.0f", fontsize="x-small")
     texts = [style.shorten(job, 16) if labels is None else labels[job] for job in jobs]

@@ -27,6 +27,7 @@ _COLOURS = (
     "#D55E00",  # vermilion
     "#BBBBBB",  # grey
 )
+_LINES = ("#595959", BLUE, "#E69F00", "#009E73")
 _HATCHES = (
     *("", "////", "....", "\\\\\\\\", "---", "oo", "|||", "++"),
     *("**", "//..", "\\\\..", "--..", "||..", "//oo", "O.", "/-"),
@@ -68,6 +69,11 @@ def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
         "hatch": _HATCHES[(position + rounds) % len(_HATCHES)],
         "linewidth": 0.6 * min(1.0, 30 / max(1, bursts)),
     }
+
+
+def line_colour(position: int) -> str:
+    """Return the colour of a line; grey, blue, orange and green come first."""
+    return (*_LINES, *_COLOURS)[position % (len(_LINES) + len(_COLOURS))]
 
 
 # ------------------------------------------------------------------ policies

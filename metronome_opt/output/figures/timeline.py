@@ -61,6 +61,7 @@ def plot_timeline(
     stretch: Mapping[str, int] | None = None,
     title: str | None = None,
     legend: bool = True,
+    max_periods: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the demand on a link over its hyperperiod.
@@ -81,6 +82,8 @@ def plot_timeline(
         Text above the axes; link, capacity and contention if None.
     legend
         Whether the jobs are named beside the axes.
+    max_periods
+        Length of the time axis in periods of the longest job; None for as much as can be read.
     ax
         Axes to draw on; new ones if None.
 
@@ -93,6 +96,9 @@ def plot_timeline(
     chosen = find_link(drawing.instance, link)
     ax = ax or new_axes(_WIDTH, _HEIGHT)
     slots = drawn_slots(drawing.instance, chosen)
+    if max_periods is not None:
+        longest = max(job.period for job in jobs_of(drawing.instance, chosen))
+        slots = min(drawing.instance.hyperperiods[link] * max_periods, longest * max_periods)
     demand = drawing.demand(chosen, slots)
     # Equal slots in a row are drawn together.
     changes = np.flatnonzero((np.diff(demand, axis=1) != 0).any(axis=0)) + 1

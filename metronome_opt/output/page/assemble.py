@@ -19,14 +19,14 @@ from importlib.resources import files
 from typing import Any
 
 from metronome_opt.allocation.slots.iteration_times import iteration_times
-from metronome_opt.allocation.slots.plan import Plan
+from metronome_opt.allocation.slots.plan import Plan, mean_slowdown
 from metronome_opt.errors import InputError, quote
 from metronome_opt.files.records import dump_document
 from metronome_opt.output.page.sources import Point
 from metronome_opt.output.tables import CUSHION_LEGEND, nodes_by_job
 from metronome_opt.problem.evaluation import Evaluation
 from metronome_opt.problem.instance import Instance
-from metronome_opt.problem.objectives import find_objective
+from metronome_opt.problem.objectives import find_objective, format_number
 from metronome_opt.problem.result import relative_gap
 from metronome_opt.problem.schedule import OBJECTIVES, Schedule
 from metronome_opt.scenario.placed_instance import PlacedInstance
@@ -110,12 +110,13 @@ def _page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, An
         else evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
         for cushion_slots in {point.schedule.cushion_slots for point in points}
     }
-    network = points[0].schedule.network
+    unshifted = iteration_times(instance, Plan(instance.unshifted), points[0].schedule.network)
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": {name: find_objective(name).unit for name in OBJECTIVES},
         "instance": _instance(problem),
-        "unshifted_ms": _times_ms(instance, Plan(instance.unshifted), network),
+        "unshifted_ms": _rounded(instance, unshifted),
+        "slowdown": _slowdown(instance, unshifted),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, evaluations, strict=True)
@@ -162,6 +163,7 @@ def _instance(problem: PlacedInstance) -> dict[str, Any]:
                 "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
                 "links": [[positions[name], flows] for name, flows in job.links.items()],
                 "where": where.get(job.name, "–"),
+                "alone_ms": round(float(instance.best_ms(job)), 1),
             }
             for job in instance.jobs
         ],
@@ -171,7 +173,9 @@ def _instance(problem: PlacedInstance) -> dict[str, Any]:
 def _point(
     instance: Instance, point: Point, truth: Evaluation, before: Evaluation | None
 ) -> dict[str, Any]:
-    schedule = point.schedule
+    schedule, times = point.schedule, point.schedule.expected_ms
+    if times is None:
+        times = iteration_times(instance, Plan.of(instance, schedule), schedule.network)
     # Simulated values are shown as stated.
     simulated = schedule.objectives.keys() - truth.objectives.keys()
     return {
@@ -181,9 +185,8 @@ def _point(
         "stretch": [schedule.stretch.get(job.name, 0) for job in instance.jobs],
         "longer": schedule.cushion_slots,
         "stretch_limit": _text(schedule.stretch_limit),
-        "times_ms": _times_ms(
-            instance, Plan.of(instance, schedule), schedule.network, schedule.expected_ms
-        ),
+        "times_ms": _rounded(instance, times),
+        "slowdown": _slowdown(instance, times),
         "status": str(schedule.status),
         "solver": schedule.solver,
         "seed": None if schedule.seed is None else str(schedule.seed),
@@ -201,16 +204,15 @@ def _point(
     }
 
 
-def _times_ms(
-    instance: Instance,
-    plan: Plan,
-    network: str | None,
-    stated: Mapping[str, Fraction] | None = None,
-) -> list[float | None]:
-    """Return the iteration times of the jobs in ms, as stated or else simulated; None: unknown."""
-    times = iteration_times(instance, plan, network) if stated is None else stated
+def _rounded(instance: Instance, times: Mapping[str, Fraction]) -> list[float | None]:
+    """Return the iteration times of the jobs in ms; None: unknown."""
     known = (times.get(job.name) for job in instance.jobs)
     return [None if time is None else round(float(time), 1) for time in known]
+
+
+def _slowdown(instance: Instance, times: Mapping[str, Fraction]) -> str | None:
+    mean = mean_slowdown(instance, times)
+    return None if mean is None else format_number(mean, 4)
 
 
 def _gap(schedule: Schedule, truth: Evaluation) -> Fraction | None:

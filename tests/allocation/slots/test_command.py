@@ -46,7 +46,7 @@ def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
 def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(UNEVEN, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, "allocate", path, "--stretch-limit", "20%", "--output", str(out))
-    assert any("2 of 2 jobs gated" in line for line in lines)
+    assert any("2 of 2 jobs have slots" in line for line in lines)
     assert main(["verify", path, str(out)]) == 0
     document = json.loads(out.read_text())
     longest = document["stretch"]["a"]
@@ -75,7 +75,7 @@ def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
         [sys.executable, "-m", "metronome_opt", *arguments], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "2 of 2 jobs gated" in done.stdout
+    assert "2 of 2 jobs have slots" in done.stdout
 
 
 def test_most_affected_of_many_jobs_are_printed(tmp_path: Path, capsys: Captured) -> None:

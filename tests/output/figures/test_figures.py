@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from matplotlib import pyplot
@@ -21,10 +22,18 @@ from metronome_opt import allocate, solve
 from metronome_opt.errors import InputError
 from metronome_opt.output.figures.demand import draw_schedule, drawn_slots, find_link
 from metronome_opt.output.figures.heatmap import select_rows
-from metronome_opt.plot import plot_heatmap, plot_overview, plot_spines, plot_timeline, save_figure
+from metronome_opt.plot import (
+    plot_change,
+    plot_completions,
+    plot_heatmap,
+    plot_overview,
+    plot_spines,
+    plot_timeline,
+    save_figure,
+)
 from metronome_opt.problem.instance import Instance, Job, Link, Phase
 from metronome_opt.verify import evaluate
-from tests.builders import two_jobs
+from tests.builders import job, network, two_jobs
 from tests.fabrics import fabric, ring, scene
 from tests.output.figures.examples import (
     AFTER,
@@ -132,6 +141,12 @@ def test_links_repeat_on_common_axis() -> None:
     assert places == [(0, 0), (8, 0), (16, 0), (0, 1), (12, 1)]
 
 
+def test_heatmap_ends_where_it_can_be_read() -> None:
+    # They repeat after 1,030 slots of 5 ms; 40 periods of the shorter one are fewer.
+    _, _, slots, (note,) = select_rows(network(job("a", 10, (0, 2, 9)), job("b", 103, (0, 2, 9))))
+    assert (slots, note) == (400, "the first 2,000 ms of a longer common hyperperiod")
+
+
 def test_column_of_several_slots_has_their_peak() -> None:
     axes = plot_heatmap(link_per_job(1013), {"j0": 1012})
     values = shares(axes)
@@ -173,6 +188,35 @@ def test_result_is_drawn_beside_unshifted_schedule() -> None:
     said = texts(plot_overview(solve(two_jobs(), "greedy")))
     assert any(text.startswith("unshifted: contention") for text in said)
     assert "greedy: contention 0 weight × Mbit/s" in said
+
+
+def test_change_shows_times_and_the_link_before_and_now() -> None:
+    """Bursts of 40 of every 200 ms, and of 40 of every 100 ms, meet unless they have slots."""
+    found = allocate(two_jobs(), "greedy", threads=1)
+    figure = plot_change(found)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["iteration (ms)", "Gbit/s", "Gbit/s"]
+    before, after = (boxes(axes, "timeline-overload") for axes in figure.axes[1:])
+    assert before
+    assert not after
+    assert figure.axes[1].get_xlim() == figure.axes[2].get_xlim()
+    assert "mean slowdown" in " ".join(texts(figure))
+
+
+def test_change_without_a_shared_link_is_bars_alone() -> None:
+    lonely = two_jobs().replace(jobs=two_jobs().jobs[:1])
+    figure = plot_change(allocate(lonely, "greedy", threads=1))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["iteration (ms)"]
+
+
+def test_completions_are_shares_of_all_jobs() -> None:
+    """Of four jobs three are done, after 1, 2 and 4 s."""
+    jobs = pd.DataFrame({"completion_s": [4.0, 1.0, float("nan"), 2.0]})
+    curves, _ = plot_completions({"nearest": jobs}).axes
+    (curve,) = curves.lines
+    assert np.asarray(curve.get_xdata()).tolist() == [0, 1, 2, 4]
+    assert np.asarray(curve.get_ydata()).tolist() == [0, 25, 50, 75]
+    with pytest.raises(InputError, match="none has finished"):
+        plot_completions({"nearest": jobs[2:3]})
 
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
@@ -245,7 +289,7 @@ from IPython.core.interactiveshell import InteractiveShell
 InteractiveShell.instance()
 import matplotlib
 from metronome_opt.plot import plot_timeline
-from tests.builders import two_jobs
+from tests.builders import job, network, two_jobs
 plot_timeline(two_jobs(), two_jobs().links[0].name)
 print(matplotlib.is_interactive())
 """
@@ -289,7 +333,7 @@ def test_long_hyperperiod_is_cut() -> None:
     short = Instance(name="i", slot_ms=1, links=(link,), jobs=(job("a", 10, 2), job("b", 100, 1)))
     assert drawn_slots(short, link) == 100
     long = short.replace(jobs=(job("a", 10, 2), job("b", 10_000, 1)))
-    assert drawn_slots(long, link) == 900  # 180 bursts, two in each period of 10
+    assert drawn_slots(long, link) == 200  # 40 bursts, two in each period of 10
 
 
 def test_rates_beyond_64_bits_are_refused() -> None:

@@ -1,9 +1,9 @@
 // All jobs: what each waits, and how long its iterations were when the jobs ran.
 
 import { drawnOf, milliseconds, tenths } from "./format.js";
-import { button, exactly, find, html, named } from "./dom.js";
+import { button, exactly, find, html, named, svg } from "./dom.js";
 
-const PAGE = 40; // jobs that are drawn at once
+const PAGE = 12; // jobs that are drawn at once
 
 export class JobTable {
   // turn(job, offset) turns a job; visit(job) shows a link of it.
@@ -41,6 +41,20 @@ export class JobTable {
     find("job-count").textContent = drawnOf(this.rows.size, found.length, "job");
   }
 
+  // Iteration times before and now, one bar above the other, as shares of the longer one.
+  #bars(job) {
+    const { data, point } = this.state;
+    const longest = Math.max(data.unshifted_ms[job], point.times_ms[job], 1);
+    const bar = (name, ms, y) =>
+      svg("rect", { class: name, x: 0, y, width: (100 * (ms ?? 0)) / longest, height: 5 });
+    return svg(
+      "svg",
+      { viewBox: "0 0 100 12", preserveAspectRatio: "none" },
+      bar("before", data.unshifted_ms[job], 0),
+      bar("now", point.times_ms[job], 6),
+    );
+  }
+
   #row(job) {
     const { data, model, point } = this.state;
     const slotMs = data.instance.slot_ms;
@@ -66,14 +80,16 @@ export class JobTable {
       "tr",
       { "data-row": job.index },
       html("th", { scope: "row" }, name),
-      cell("weight", `${job.weight}`),
-      cell("period", milliseconds(job.period, slotMs)),
-      cell("stretch", job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
+      cell("priority", `${job.weight}`),
+      html("td", { class: "where", "data-label": "nodes" }, data.instance.jobs[job.index].where),
+      cell("alone", tenths(data.instance.jobs[job.index].alone_ms)),
+      cell("before", tenths(data.unshifted_ms[job.index])),
+      cell("now", tenths(point.times_ms[job.index])),
+      html("td", { class: "bars", "aria-hidden": "true" }, this.#bars(job.index)),
       cell("offset, slots", offset),
       wait,
-      cell("unshifted", tenths(data.unshifted_ms[job.index])),
-      cell("solved", tenths(point.times_ms[job.index])),
-      html("td", { class: "where", "data-label": "runs on" }, data.instance.jobs[job.index].where),
+      cell("period", milliseconds(job.period, slotMs)),
+      cell("stretch", job.stretch ? milliseconds(job.stretch, slotMs) : "–"),
     );
     const update = () => {
       offset.value = job.offset;

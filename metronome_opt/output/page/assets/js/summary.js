@@ -24,6 +24,9 @@ export function drawSummary({ data, point, model }) {
     (used < links.length ? ` of ${links.length.toLocaleString("en")}` : "") +
     `, in slots of ${data.instance.slot_ms} ms` +
     (point.longer ? `; all values are of bursts longer by ${counted(point.longer, "slot")}` : "");
+  find("gain").textContent = point.slowdown
+    ? `Mean slowdown ${point.slowdown}, before ${data.slowdown}.`
+    : "";
   find("facts").replaceChildren(...facts(point, data.generator).flatMap(fact));
   const rows = Object.entries({ ...data.units, ...scoreUnits() });
   find("values").replaceChildren(...rows.map(([value, unit]) => valueRow(value, unit, point)));
