@@ -24,10 +24,9 @@ import typer
 
 from benchmarks.evaluation.plan import Part, read_plan, run_part
 from benchmarks.program import run_program
-from metronome_opt.bench.simulations import FILE, SimulationRecord, keep_latest
+from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.studies import Interval, mean_interval
 from metronome_opt.files.documents import write_text
-from metronome_opt.files.journal import read_journal
 from metronome_opt.scenario.job_traffic import read_traffic
 from metronome_opt.simulation.study import Cell, find_study
 
@@ -177,8 +176,10 @@ def main(
     runs = {}
     for name, part in read_plan(PLAN).items():
         assert isinstance(part, Part)
-        run_part(part, folder / name, seeds=seeds or part.seeds, small=False, traces=None, width=1)
-        records = keep_latest(read_journal([folder / name / FILE], SimulationRecord))
+        count = seeds or part.seeds
+        records = run_part(
+            name, part, folder / name, seeds=count, small=False, traces=None, width=1
+        )
         runs[name] = measures(records)
     write_text(folder / "headline.md", table(runs))
     typer.echo(table(runs))
