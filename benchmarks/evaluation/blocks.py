@@ -36,11 +36,11 @@ _LEFT = """\
 as long as on networks of their own, and at least {} whatever slots, shifts or priorities do there;
 where `metronome` places them they run {} times as long, at least {}."""
 _GAINS = """\
-**You study clusters.** Where 200 jobs come and go on 64 GPUs, in {} regimes of fabric, periods, bursts,
-jitter and sharing ({} seeds), mean completion changes by {} against jobs spread over free GPUs, as
-Kubernetes does by default, and by {} against the nearest nodes: places gain wherever links between
-racks are scarce ([map](benchmarks/README.md#what-a-schedule-brings)). Where equal jobs meet on shared
-uplinks, windows change it by {}, and no contention at all would by {}."""
+**You study clusters.** Where 200 jobs come and go on 64 GPUs, in {} regimes of fabric, periods,
+bursts, jitter and sharing ({} seeds), mean completion changes by {} against jobs spread over free
+GPUs, as Kubernetes does by default, and by {} against the nearest nodes
+([map](benchmarks/README.md#what-a-schedule-brings)). Where equal jobs meet on shared uplinks,
+windows change it by {}, and no contention at all would by {}."""
 BASELINES = ("default", "nearest", "exclusive", "cassini", "mltcp", "crux")
 
 
