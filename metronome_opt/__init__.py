@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 TYPE_CHECKING = False  # to type checkers it is true; importing typing takes as long as the gate
@@ -77,3 +78,24 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _register_with_ipython() -> None:
+    """Let a notebook show results and fronts as `metronome_opt.notebook` writes them."""
+    from metronome_opt.bar import notebook
+
+    if (shell := notebook()) is not None:
+        formatter = shell.display_formatter.formatters["text/html"]
+        home = "metronome_opt.notebook"
+        for module, name in (
+            ("metronome_opt.problem.result", "Result"),
+            ("metronome_opt.solvers.multiobjective.front", "Front"),
+        ):
+            show = f"show_{name.lower()}"
+            formatter.for_type_by_name(
+                module, name, lambda shown, show=show: getattr(import_module(home), show)(shown)
+            )
+
+
+if "IPython" in sys.modules:
+    _register_with_ipython()

@@ -7,9 +7,9 @@ shipped scenario. Arguments are checked before anything is computed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from metronome_opt.allocation.arguments import (
     read_problem,
     weights_of,
 )
+from metronome_opt.bar import notebook_bar
 from metronome_opt.errors import InputError, check_type, quote
 from metronome_opt.pools import open_pool
 from metronome_opt.problem.objectives import (
@@ -37,7 +38,7 @@ from metronome_opt.problem.objectives import (
 )
 from metronome_opt.problem.result import Result
 from metronome_opt.problem.schedule import Schedule
-from metronome_opt.problem.stopping import StoppingRule
+from metronome_opt.problem.stopping import RuleMonitor, StoppingRule
 from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.arguments import (
@@ -180,8 +181,7 @@ def solve(
             load_kernels(chosen)
             if pool is not None:
                 pool.warm_up(load_kernels, chosen)
-        budget = Budget(time_limit, watch=watch)
-        with interrupt_stops(budget):
+        with _run(f"solve: {chosen.name}", time_limit, watch) as budget:
             threads = threads or (1 if pool is not None else os.cpu_count() or 1)
             terms = (budget.note, warm_start, goal, cushion_slots, pool)
             result = solve_goal(Arguments(instance, chosen, budget, seed, threads, *terms))
@@ -276,10 +276,36 @@ def allocate(
         mean_weights=simulated_levels(names, weights_of(source)),
         threads=threads or os.cpu_count() or 1,
     )
-    budget = Budget(time_limit, watch=watch)
-    with interrupt_stops(budget):
+    with _run(f"allocate: {chosen.name}", time_limit, watch) as budget:
         terms = (source, chosen, budget, options)
         return allocate_jobs(scenario, *terms, seed=seed, names=names, iterations=iterations)
+
+
+@contextmanager
+def _run(title: str, time_limit: float | None, watch: RuleMonitor | None) -> Iterator[Budget]:
+    """Yield the budget of a run, which Ctrl-C ends; a notebook shows a bar meanwhile."""
+    with notebook_bar(title, time_limit) as show:
+        if show is not None:
+            rules = watch.rules if watch else ()
+            watch = RuleMonitor([*rules, lambda event: show(event.describe())])
+        budget = Budget(time_limit, watch=watch)
+        with interrupt_stops(budget):
+            yield budget
+
+
+@contextmanager
+def _front_bar(
+    time_limit: float | None, callback: Callable[[FrontEvent], bool | None] | None
+) -> Iterator[Callable[[FrontEvent], bool | None]]:
+    """Yield what is called after every part of a front; a notebook shows a bar meanwhile."""
+    with notebook_bar("pareto", time_limit) as show:
+
+        def call(event: FrontEvent) -> bool | None:
+            if show is not None:
+                show(event.describe())
+            return callback is not None and callback(event)
+
+        yield call
 
 
 def pareto(
@@ -346,8 +372,8 @@ def pareto(
         arguments = Arguments(
             placed.instance, solver, budget, seed, threads, cushion_slots=cushion_slots
         )
-        with interrupt_stops(budget):
-            front = find_front(arguments, names, callback)
+        with _front_bar(time_limit, callback) as call, interrupt_stops(budget):
+            front = find_front(arguments, names, call)
         points = tuple(state_places(point, placed, None) for point in front.points)
         return replace(front, points=points, notes=(*notes_on(placed), *front.notes))
     from metronome_opt.allocation.driver import allocate_once
@@ -374,8 +400,8 @@ def pareto(
         chosen, mine = find_solver("auto"), replace(options, mean_weights=weights)
         return allocate_once(problem, source, chosen, part, mine, seed=seed, names=NAMES)
 
-    with interrupt_stops(budget):
-        return slowdown_front(weights_of(source), minimise, budget, callback)
+    with _front_bar(time_limit, callback) as call, interrupt_stops(budget):
+        return slowdown_front(weights_of(source), minimise, budget, call)
 
 
 def simulate(

@@ -18,7 +18,7 @@ PACKAGE = Path(metronome_opt.__file__).parent
 # From the top floor down. A module may import what is on a lower floor, or further to the right on
 # its own; modules that a bar separates do not import one another.
 FLOORS = [
-    "__main__ cli",
+    "__main__ notebook cli",
     "bench",
     "plot",
     "output",
@@ -31,7 +31,7 @@ FLOORS = [
     "verify",
     "problem",
     "files",
-    "pools compiling plugins errors child",
+    "pools compiling plugins errors child bar",
     "gate",
 ]
 PLACE = {

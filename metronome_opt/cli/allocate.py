@@ -12,11 +12,12 @@ from metronome_opt.allocation.arguments import ALLOCATION_SOLVERS, ScenarioError
 from metronome_opt.api import allocate as run_solver
 from metronome_opt.cli import options
 from metronome_opt.cli.options import read_names
-from metronome_opt.cli.progress import describe_event, live_line
+from metronome_opt.cli.progress import live_line
 from metronome_opt.cli.results import Outputs, show_result
 from metronome_opt.errors import error_context
 from metronome_opt.files.documents import check_targets
 from metronome_opt.problem.objectives import SLOWDOWN
+from metronome_opt.problem.result import ProgressEvent
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
 
@@ -76,7 +77,7 @@ def allocate(
     check_targets([scenario], [output, plot])
     options.check_outputs(plot, claims)
     named = error_context(scenario, ScenarioError)
-    with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
+    with live_line(f"{source.name}: {solver}", ProgressEvent.describe) as callback, named:
         result = run_solver(
             source,
             solver,

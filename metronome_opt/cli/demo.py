@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from metronome_opt.cli import options
-from metronome_opt.cli.progress import describe_event, live_line
+from metronome_opt.cli.progress import live_line
 from metronome_opt.files.documents import make_folder
+from metronome_opt.problem.result import ProgressEvent
 
 if TYPE_CHECKING:
     from metronome_opt.problem.instance import Instance
@@ -72,7 +73,8 @@ def _allocate(source: Scenario, file: Path, time_limit: float, seed: int) -> Res
     from metronome_opt.problem.schedule import write_schedule
     from metronome_opt.scenario.verification import verify_placed
 
-    with live_line(f"{source.name}: placing jobs and choosing slots", describe_event) as callback:
+    title = f"{source.name}: placing jobs and choosing slots"
+    with live_line(title, ProgressEvent.describe) as callback:
         result = allocate(source, time_limit=time_limit, seed=seed, stop=callback or ())
     if violations := verify_placed(source, result.schedule)[1]:
         raise SolverError(f"{source.name}: the schedule is false: {violations[0]}")

@@ -73,8 +73,7 @@ def pareto(
         def describe(event: FrontEvent) -> str:
             nonlocal proved
             proved += len(event.proved)
-            points = f"{pluralise(event.points, 'point')}, {proved} proved"
-            return f"{points}; {event.done} of {pluralise(event.parts, 'part')} done"
+            return f"{event.describe()}; {pluralise(proved, 'point')} proved"
 
         with live_line(f"{title}, {time_limit:g} s at most", describe) as callback, named:
             front = find_front(
@@ -94,7 +93,9 @@ def pareto(
     if as_json:
         print_json(_document(front, files))
     else:
-        _print(front, files)
+        console = terminal()
+        for part in describe_front(front, files):
+            typer.echo(part) if isinstance(part, str) else console.print(part)
     wrote(output / _TABLE, output / _PICTURE)
     if not as_json:
         for text in front.notes:
@@ -157,16 +158,17 @@ def _cells(value: Fraction | None) -> tuple[str, str]:
 # ------------------------------------------------------------------ output
 
 
-def _print(front: Front, files: Sequence[Path]) -> None:
+def describe_front(front: Front, files: Sequence[Path] = ()) -> Iterator[Table | str]:
+    """Yield what is known of a front, and the table of its points with their files, if any."""
     kind = "complete" if front.complete else "not proved complete"
-    typer.echo(
+    yield (
         f"{front.instance.name}: front of {', '.join(front.objectives)}: "
         f"{pluralise(len(front.points), 'point')}, {kind}, "
         f"{front.runtime_s:.2f} s ({front.stop})"
     )
     if slots := front.points[0].cushion_slots:
-        typer.echo(f"all values are those of longer bursts, by {pluralise(slots, 'slot')}")
-    terminal().print(front_table(front, [str(file) for file in files]))
+        yield f"all values are those of longer bursts, by {pluralise(slots, 'slot')}"
+    yield front_table(front, [str(file) for file in files])
 
 
 def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
@@ -205,18 +207,19 @@ def front_table(front: Front, files: Sequence[str]) -> Table:
     Parameters
     ----------
     files
-        Files of the points, in their order.
+        Files of the points, in their order; none, and no column, if they are not written.
     """
     columns = [
         _distinct(name, [point.objectives[name] for point in front.points])
         for name in front.objectives
     ]
-    numbers = map(str, range(1, len(files) + 1))
+    numbers = map(str, range(1, len(front.points) + 1))
     headings = (
         *("point", *(f"{name}\n({find_objective(name).unit})" for name in front.objectives)),
-        "schedule",
+        *(["schedule"] if files else []),
     )
-    return plain_table(headings, zip(numbers, *columns, files, strict=True), left=("schedule",))
+    rows = zip(numbers, *columns, *([files] if files else []), strict=True)
+    return plain_table(headings, rows, left=("schedule",))
 
 
 def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -13,9 +12,6 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-
-if TYPE_CHECKING:
-    from metronome_opt.problem.result import ProgressEvent
 
 CARET = 3  # columns for the ^C of a terminal, which would wrap a full line and leave it behind
 
@@ -37,10 +33,3 @@ def live_line(title: str, describe: Callable[..., str]) -> Iterator[Callable[...
     with Progress(*columns, console=console, refresh_per_second=8, transient=True) as line:
         task = line.add_task(title, total=None, text="")
         yield lambda *event: line.update(task, text=describe(*event))
-
-
-def describe_event(event: ProgressEvent) -> str:
-    """Return incumbent and bound of an event."""
-    incumbent = "" if event.incumbent is None else f"incumbent {float(event.incumbent):,.6g}"
-    bound = "" if event.bound is None else f"bound {float(event.bound):,.1f}"
-    return f"{incumbent}  {bound}"

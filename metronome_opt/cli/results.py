@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,7 @@ from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, wrote
 from metronome_opt.cli.progress import live_line
 from metronome_opt.errors import pluralise
+from metronome_opt.files.records import FrozenDict
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import Result, StopReason
@@ -23,8 +25,12 @@ from metronome_opt.scenario.placed_instance import PlacedInstance
 from metronome_opt.verify import evaluate
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
     from metronome_opt.allocation.slots.iteration_times import IterationTimes
     from metronome_opt.cli.moves import Moves
+    from metronome_opt.scenario.placed_instance import Deployment
 
 
 _ENDS = {
@@ -58,11 +64,10 @@ def show_result(
     if outputs.schedule is not None:
         write_schedule(result.schedule, outputs.schedule)
     if outputs.plot is not None:
-        from metronome_opt.plot import plot_change, plot_overview, save_figure
+        from metronome_opt.plot import save_figure
 
-        is_simulated = find_objective(result.schedule.primary_objective).simulated
         with live_line(f"drawing {outputs.plot}", str):
-            save_figure((plot_change if is_simulated else plot_overview)(result), outputs.plot)
+            save_figure(draw_result(result), outputs.plot)
     if outputs.as_json:
         print_json({**result.schedule.to_dict(), **(moves.to_dict() if moves else {})})
     else:
@@ -81,52 +86,77 @@ def show_result(
     return options.INTERRUPTED if result.stop_reason is StopReason.INTERRUPTED else 0
 
 
+def draw_result(result: Result) -> Figure:
+    """Draw what a result changes: iteration times where it states them, or the demand on links."""
+    from metronome_opt.plot import plot_change, plot_overview
+
+    is_simulated = find_objective(result.schedule.primary_objective).simulated
+    return (plot_change if is_simulated else plot_overview)(result)
+
+
 def _print_result(
     result: Result, problem: PlacedInstance, source: Scenario | Instance, networks: Sequence[str]
 ) -> None:
     """Print a result, and times that are expected on further networks."""
     from metronome_opt.allocation.slots.iteration_times import IterationTimes
-    from metronome_opt.output.tables import (
-        gain_text,
-        jobs_legend,
-        jobs_table,
-        objectives_table,
-        select_jobs,
-        terminal,
-    )
+    from metronome_opt.output.tables import terminal
 
-    instance, cushion_slots = result.instance, result.schedule.cushion_slots
-    by_simulation = find_objective(result.schedule.primary_objective).simulated
-    console = terminal()
     with live_line("simulating the jobs", str):
         times = IterationTimes.of(result)
         elsewhere = {
-            network: IterationTimes.expected(instance, result.schedule, network)
+            network: IterationTimes.expected(result.instance, result.schedule, network)
             for network in networks
         }
-    jobs = select_jobs(instance, times)
-    console.print(jobs_table(instance, result.schedule, times, problem.placed, jobs, elsewhere))
+    console = terminal()
+    parts = (
+        *describe_jobs(result, times, problem.placed, elsewhere),
+        *describe_gain(result, source, times),
+    )
+    for part in parts:
+        typer.echo(part) if isinstance(part, str) else console.print(part)
+    for text in result.notes:
+        note(text)
+
+
+def describe_jobs(
+    result: Result,
+    times: IterationTimes,
+    placed: Deployment | None = None,
+    elsewhere: Mapping[str, Mapping[str, Fraction]] = FrozenDict(),
+) -> Iterator[Table | str]:
+    """Yield the table of jobs and its legend."""
+    from metronome_opt.output.tables import jobs_legend, jobs_table, select_jobs
+
+    instance, jobs = result.instance, select_jobs(result.instance, times)
+    yield jobs_table(instance, result.schedule, times, placed, jobs, elsewhere)
     if len(jobs) < len(instance.jobs):
         count = pluralise(len(instance.jobs), "job")
-        console.print(f"{len(jobs)} of {count}, most affected; all with --output or --json")
-    console.print(jobs_legend(instance, result.schedule, times))
-    typer.echo(gain_text(instance, result.schedule, times))
-    for text in _obstacles(result, source, times):
-        typer.echo(text)
-    typer.echo(result.summary() + _ENDS.get(result.stop_reason, "").format(result.schedule.solver))
+        yield f"{len(jobs)} of {count}, most affected; all with --output or --json"
+    yield jobs_legend(instance, result.schedule, times)
+
+
+def describe_gain(
+    result: Result, source: Scenario | Instance, times: IterationTimes
+) -> Iterator[Table | str]:
+    """Yield what was gained and why not more, and what is proved."""
+    from metronome_opt.output.tables import gain_text, objectives_table
+
+    instance, cushion_slots = result.instance, result.schedule.cushion_slots
+    yield gain_text(instance, result.schedule, times)
+    yield from _obstacles(result, source, times)
+    yield result.summary() + _ENDS.get(result.stop_reason, "").format(result.schedule.solver)
     if not _is_stated(result):
         for number, level in enumerate(result.levels, start=1):
-            typer.echo(f"{number}. {level}")
+            yield f"{number}. {level}"
     if cushion_slots:
-        typer.echo(f"all values are those of longer bursts, by {pluralise(cushion_slots, 'slot')}")
+        yield f"all values are those of longer bursts, by {pluralise(cushion_slots, 'slot')}"
+    by_simulation = find_objective(result.schedule.primary_objective).simulated
     if not by_simulation and result.evaluation is not None:
         # The unshifted values; unknown where jobs have to be stretched first.
         before = None
         if not instance.needs_stretch:
             before = evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
-        console.print(objectives_table(before, result.evaluation))
-    for text in result.notes:
-        note(text)
+        yield objectives_table(before, result.evaluation)
 
 
 def _obstacles(result: Result, source: Scenario | Instance, times: IterationTimes) -> Iterator[str]:

@@ -11,12 +11,12 @@ from metronome_opt.allocation.arguments import ScenarioError
 from metronome_opt.api import solve as run_solver
 from metronome_opt.cli import options
 from metronome_opt.cli.options import read_names, read_pairs
-from metronome_opt.cli.progress import describe_event, live_line
+from metronome_opt.cli.progress import live_line
 from metronome_opt.cli.results import Outputs, show_result
 from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import check_targets
 from metronome_opt.problem.objectives import CONTENTION
-from metronome_opt.problem.result import CustomSolverError, Result
+from metronome_opt.problem.result import CustomSolverError, ProgressEvent, Result
 from metronome_opt.problem.schedule import OBJECTIVES
 from metronome_opt.solvers import SOLVERS
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
@@ -66,7 +66,7 @@ def solve(
     check_targets([file], [output, plot])
     options.check_outputs(plot, claims)
     named = error_context(file, ScenarioError)
-    with live_line(f"{source.name}: {solver}", describe_event) as callback, named:
+    with live_line(f"{source.name}: {solver}", ProgressEvent.describe) as callback, named:
         result, failure = _run(
             source,
             solver,

@@ -159,7 +159,7 @@ def jobs_table(
     times
         Iteration times before, and under the schedule.
     placed
-        The nodes of tasks; None, and no column, where they are not known.
+        The nodes of tasks; None for those that the schedule states, if any.
     jobs
         Jobs to write rows of; all if None.
     elsewhere
@@ -170,7 +170,9 @@ def jobs_table(
     Table
         Its columns are those of `jobs_legend`.
     """
-    where, paths, classes = nodes_by_job(placed), schedule.paths, schedule.classes
+    paths, classes = schedule.paths, schedule.classes
+    chosen = (schedule.places or {}).items()
+    where = nodes_by_job(placed) or {name: format_nodes(at, MAX_NODES) for name, at in chosen}
     gated, slot_ms = Plan.of(instance, schedule).periods, instance.slot_ms
 
     def number(by_job: Mapping[str, Fraction]) -> Callable[[Job], str]:

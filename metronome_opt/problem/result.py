@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -55,6 +54,12 @@ class ProgressEvent:
     iteration: int = field(default=0, compare=False)
     stalled: int = field(default=0, compare=False)
     stalled_s: float = field(default=0.0, compare=False)
+
+    def describe(self) -> str:
+        """Return incumbent and bound."""
+        incumbent = "" if self.incumbent is None else f"incumbent {float(self.incumbent):,.6g}"
+        bound = "" if self.bound is None else f"bound {float(self.bound):,.1f}"
+        return f"{incumbent}  {bound}"
 
 
 @dataclass(frozen=True)
@@ -230,10 +235,6 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result {self.instance.name}, {self.summary()}>"
-
-    def _repr_html_(self) -> str:
-        head = html.escape(f"{self.instance.name}, {self.summary()}")
-        return f"<p>{head}</p>{self.to_frame().to_html(float_format='{:.2f}'.format)}"
 
 
 class CustomSolverError(PluginError, SolverError):

@@ -87,7 +87,7 @@ class RuleMonitor:
     """The stopping rules of a run, with its iterations, improvements and time."""
 
     def __init__(self, rules: Sequence[StoppingRule]) -> None:
-        self._rules = rules
+        self.rules = rules
         self._lock = threading.RLock()
         self._start_s = self._last_poll_s = self._improved_s = time.perf_counter()
         self._last = ProgressEvent(0.0, None, None, "")
@@ -135,6 +135,6 @@ class RuleMonitor:
             stalled=self._iteration - self._improved_iteration,
             stalled_s=now - self._improved_s,
         )
-        for rule in self._rules:  # all: a rule that keeps a record must not miss an event
+        for rule in self.rules:  # all: a rule that keeps a record must not miss an event
             self._is_stopped = bool(rule(event)) or self._is_stopped
         return self._is_stopped

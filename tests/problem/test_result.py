@@ -55,12 +55,6 @@ def test_frames_of_a_result_and_its_times_add_up() -> None:
     assert abs(result.build_s + result.solve_s - result.schedule.runtime_s) < 1e-3
 
 
-def test_notebook_view_escapes_name() -> None:
-    shown = solve(CROWDED.replace(name="<b>bold</b>"), "greedy")._repr_html_()
-    assert "<table" in shown
-    assert "&lt;b&gt;bold&lt;/b&gt;, greedy: feasible" in shown
-
-
 def test_comparison_keeps_unknown_values() -> None:
     frame = compare([solve(CROWDED, "unshifted"), solve(CROWDED, "branch-bound")])
     assert list(frame.index) == ["unshifted", "branch-bound"]

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from metronome_opt.allocation.arguments import Problem
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
 from metronome_opt.allocation.slots.plan import mean_slowdown
+from metronome_opt.errors import InputError
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import draw_schedule, find_link
 from metronome_opt.output.figures.picture import legend_below, new_figure
@@ -26,7 +27,8 @@ def plot_change(result: Result) -> Figure:
     """Draw iteration times before and now, and below them the link that gains most over time.
 
     Before, no job was gated, and jobs were on the nearest nodes unless these were stated. The link
-    is drawn with the nodes of the result; without a link of several jobs, none is.
+    is drawn with the nodes of the result; without a link of several jobs, or where hyperperiods
+    are too long to draw, none is.
 
     Parameters
     ----------
@@ -45,10 +47,7 @@ def plot_change(result: Result) -> Figure:
         name: {job: float(by[job]) for job in jobs}
         for name, by in (("before", times.first), ("now", times.after))
     }
-    before, after = draw_schedule(instance), draw_schedule(result)
-    shared = [name for name, users in instance.jobs_on.items() if len(users) > 1]
-    gains = {name: before.contention[name] - after.contention[name] for name in shared}
-    link = max(shared, key=lambda name: (gains[name], before.contention[name]), default=None)
+    link = _find_link(result)
     heights = [_BARS] * bool(jobs) + ([] if link is None else [_TIMELINE, _TIMELINE])
     means = (mean_slowdown(instance, by) for by in (times.first, times.after))
     slowdown = " before, ".join("unknown" if m is None else f"{float(m):.3f}" for m in means)
@@ -70,3 +69,14 @@ def plot_change(result: Result) -> Figure:
         links[0].set_xlabel("")
         legend_below(figure, timeline_entries(instance, find_link(instance, link)))
     return figure
+
+
+def _find_link(result: Result) -> str | None:
+    """Return the shared link whose contention falls most; None without one."""
+    instance = result.instance
+    try:
+        before, after = (draw_schedule(drawn).contention for drawn in (instance, result))
+    except InputError:  # hyperperiods are too long
+        return None
+    shared = [name for name, users in instance.jobs_on.items() if len(users) > 1]
+    return max(shared, key=lambda name: (before[name] - after[name], before[name]), default=None)

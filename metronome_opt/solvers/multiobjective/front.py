@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from metronome_opt.errors import pluralise
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import StopReason
@@ -166,9 +167,6 @@ class Front:
         ended = f"{self.runtime_s:.2f} s ({self.stop})"
         return f"<Front {self.instance.name}, {self._summary}, {ended}>"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{self._summary}</p>{self.to_frame().to_html(float_format='{:.6g}'.format)}"
-
     @property
     def _summary(self) -> str:
         where = [interval.describe(self.objectives[0]) for interval in self.open_intervals]
@@ -197,3 +195,8 @@ class FrontEvent:
     parts: int
     points: int
     proved: tuple[Values, ...] = ()
+
+    def describe(self) -> str:
+        """Return the points so far, and how many parts are done."""
+        points = pluralise(self.points, "point")
+        return f"{points}; {self.done} of {pluralise(self.parts, 'part')} done"

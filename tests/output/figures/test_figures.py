@@ -208,6 +208,16 @@ def test_change_without_a_shared_link_is_bars_alone() -> None:
     assert [axes.get_ylabel() for axes in figure.axes] == ["iteration (ms)"]
 
 
+def test_change_with_too_long_a_hyperperiod_is_bars_alone() -> None:
+    """Periods of 9,973 and 9,967 slots, both prime, have one of 99 million."""
+    jobs = [
+        each.model_copy(update={"period": period})
+        for each, period in zip(two_jobs().jobs, (9973, 9967), strict=True)
+    ]
+    figure = plot_change(allocate(two_jobs().replace(jobs=jobs), "greedy", threads=1))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["iteration (ms)"]
+
+
 def test_completions_are_shares_of_all_jobs() -> None:
     """Of four jobs three are done, after 1, 2 and 4 s."""
     jobs = pd.DataFrame({"completion_s": [4.0, 1.0, float("nan"), 2.0]})
