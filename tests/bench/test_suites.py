@@ -121,7 +121,9 @@ def test_members_by_split_and_name(folder: Path) -> None:
 @pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])
 def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, folder: Path) -> None:
     del folder
-    with pytest.raises(InputError, match=r"is no file or folder; choose from allocation, coprime, "):
+    with pytest.raises(
+        InputError, match=r"is no file or folder; choose from allocation, coprime, "
+    ):
         find_suites(wanted)
 
 
