@@ -1,4 +1,4 @@
-"""Suites: folders of instances and scenarios.
+"""Suites: folders of instances and scenarios, or a file of one.
 
 An index states the origin of each instance, and reserves some for tuning. A folder needs none.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -130,21 +130,21 @@ def _read_file(path: Path) -> tuple[Instance, str]:
     return problem.instance, hashlib.sha256(raw).hexdigest()
 
 
-def read_suite(folder: str | Path) -> Suite:
+def read_suite(path: str | Path) -> Suite:
     """Read the index of a suite, or the instances and scenarios of a folder that has none.
 
-    Errors name the file, the place and the value.
+    A file of an instance or a scenario is a suite of one. Errors name the file, the place and the
+    value.
     """
-    folder = Path(folder)
-    path = folder / INDEX
-    return Suite(folder, read_record(_Index, path) if path.exists() else _index_of_files(folder))
+    path = Path(path)
+    if path.is_file():
+        return Suite(path.parent, _index_of_files(path.stem, path, [path]))
+    index = path / INDEX
+    return Suite(path, read_record(_Index, index) if index.exists() else _index_of_folder(path))
 
 
-def _index_of_files(folder: Path) -> _Index:
-    """Return an index of the instances and scenarios in a folder; other documents are ignored.
-
-    An instance is called like its file, with the suffix where two files differ only by it.
-    """
+def _index_of_folder(folder: Path) -> _Index:
+    """Return an index of the instances and scenarios in a folder; other documents are ignored."""
     formats = INSTANCE_FORMAT, SCENARIO_FORMAT
     found = find_documents(folder, *formats)
     files = [path for path in found if read_document(path).get("format") in formats]
@@ -153,6 +153,14 @@ def _index_of_files(folder: Path) -> _Index:
             f"{folder}: has neither {INDEX} nor a JSON or YAML file of format "
             f"{' or '.join(formats)}; name a folder of instances or scenarios"
         )
+    return _index_of_files(folder.resolve().name, folder, files)
+
+
+def _index_of_files(family: str, source: Path, files: Sequence[Path]) -> _Index:
+    """Return an index of files of instances and scenarios.
+
+    An instance is called like its file, with the suffix where two files differ only by it.
+    """
     stems = Counter(path.stem for path in files)
     unknown: Any = {"generator": None, "version": None, "parameters": {}, "seed": None}
     entries = tuple(
@@ -166,15 +174,15 @@ def _index_of_files(folder: Path) -> _Index:
         for path in files
     )
     return _Index(
-        family=folder.resolve().name,
-        about=f"files of {folder}",
+        family=family,
+        about=f"files of {source}",
         time_limit_s=DEFAULT_TIME_LIMIT,
         instances=entries,
     )
 
 
 def find_suites(wanted: str) -> list[Suite]:
-    """Return suites by name, or by folder, separated by commas; ``all`` are those of the package.
+    """Return suites by name, folder or file, separated by commas; ``all`` are those of the package.
 
     In this order, without repetition. An unknown name is an `InputError` that lists the suites.
     """
@@ -184,14 +192,14 @@ def find_suites(wanted: str) -> list[Suite]:
     for name in filter(None, map(str.strip, wanted.split(","))):
         if name == "all":
             chosen += shipped.values()
-        elif name in shipped or Path(name).is_dir():
+        elif name in shipped or Path(name).exists():
             chosen.append(shipped.get(name, Path(name)))
         else:
             chosen = []
             break
     if not chosen:
         raise InputError(
-            f"suite: {quote(wanted)} is not known: it is not a folder; choose from "
+            f"suite: {quote(wanted)} is not known: it is no file or folder; choose from "
             f"{', '.join(shipped)}"
         )
-    return [read_suite(folder) for folder in dict.fromkeys(chosen)]
+    return [read_suite(path) for path in dict.fromkeys(chosen)]

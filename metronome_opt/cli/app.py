@@ -30,7 +30,7 @@ COMMANDS = {
     "verify": "Recompute every number that SCHEDULE states.",
     "export": "Write the problem of FILE for other solvers.",
     "demo": "Allocate two shipped scenarios: tables, figures, claims.",
-    "bench": "Compare solvers on stored instances or on a folder of them.",
+    "bench": "Compare solvers on stored instances or on files of your own.",
     "claims": "Write SCHEDULE as manifests for a cluster.",
 }
 

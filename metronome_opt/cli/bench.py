@@ -18,7 +18,7 @@ from metronome_opt.solvers.registry import SOLVERS, find_solver
 if TYPE_CHECKING:
     from metronome_opt.bench.suites import Member
 
-app = App(cls=Group, help="Compare solvers on stored instances or on a folder of them.")
+app = App(cls=Group, help="Compare solvers on stored instances or on files of your own.")
 
 
 _Split = Literal["test", "tune", "all"]
@@ -27,7 +27,7 @@ _Suites = Annotated[
     typer.Option(
         "--suite",
         metavar="NAMES",
-        help="Names of stored suites, or folders of instances and scenarios, "
+        help="Names of stored suites, or files or folders of instances and scenarios, "
         "separated by commas, or all.",
     ),
 ]
@@ -52,7 +52,7 @@ def run(
         typer.Option(
             min=0,
             help="Seconds for each case.",
-            show_default="that of the suite; 60 of a folder without an index",
+            show_default="that of the suite; 60 without an index",
         ),
     ] = None,
     split: Annotated[_Split, typer.Option(help="Tune on tune, publish test.")] = "test",

@@ -42,7 +42,7 @@ def solve(
         int | None,
         typer.Option(
             min=1,
-            help="Search subtrees of proofs in so many processes of this machine.",
+            help="Number of processes of this machine that search subtrees of proofs.",
             show_default="this one",
         ),
     ] = None,

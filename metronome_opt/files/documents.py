@@ -85,7 +85,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
 def read_documents(path: str | Path) -> list[dict[str, Any]]:
     """Read a YAML stream, or a JSON file, of mappings: none, one or several.
 
-    Empty ones are left out, and a list is the documents in it. Names and errors are as of
+    Empty ones are omitted, and a list is the documents in it. Names and errors are as of
     `read_document`; messages count documents from 0.
     """
     documents: list[Any] = []

@@ -296,7 +296,7 @@ def _left(capacity: int, taken: str) -> Fraction:
 
 
 def _add_downlinks(cluster: Cluster) -> None:
-    """Add the links from several spines, which files may leave out.
+    """Add the links from several spines, which files may omit.
 
     Unlike numbers of uplinks are refused, and several of racks in racks.
     """

@@ -100,9 +100,9 @@ class JobSpec(Record):
         of its patterns. Or ``measured``, ``measured-tf32``: the model's, from a record of a
         training step on the cluster's GPU in bfloat16 or TF32, whose batch it is; or the name of
         published iterations, such as ``muri``: the model's with as many GPUs; or ``computed`` from
-        its workload, as if left out.
+        its workload, as if omitted.
     rate_gbps, rate_mbps
-        The fastest that one worker sends; left out, what its traffic says or its links leave it.
+        The fastest that one worker sends; omitted, what its traffic says or its links leave it.
     workers
         Number of tasks; a job by model needs at least two GPUs together.
     each
@@ -124,7 +124,7 @@ class JobSpec(Record):
     allowed_nodes
         The only nodes that it may run on, by their names or those of racks above them.
     nodes
-        The node of each task, or the number of tasks of each node; left out, `allocate` chooses
+        The node of each task, or the number of tasks of each node; omitted, `allocate` chooses
         them, and other commands take the nearest.
     paths
         Where the cluster has several spines and lets them be chosen, and nodes are named: for each
@@ -135,7 +135,7 @@ class JobSpec(Record):
     arrival_s, iterations
         Kept for the simulator; the instance does not depend on them.
     jitter
-        As in `Job`; of measured traffic, left out, that of its record.
+        As in `Job`; of measured traffic, omitted, that of its record.
     ready_ms, max_stretch_ms, fixed_offset_ms, current_offset_ms
         As in `Job`, but in ms; multiples of a slot.
     """

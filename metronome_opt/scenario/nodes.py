@@ -63,7 +63,7 @@ class Gpu(Record):
     sustained_tflops
         What training reaches, not the peak; only jobs by model that are computed need it.
     link_gbps
-        What one GPU sends to the others of its node, in one direction; if left out, what is known
+        What one GPU sends to the others of its node, in one direction; if omitted, what is known
         of the kind, see `LINK_SPEEDS`.
     """
 

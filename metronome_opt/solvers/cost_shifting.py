@@ -54,7 +54,7 @@ from metronome_opt.solvers.proof import check_sum, link_bound
 from metronome_opt.solvers.run import SolverRun, load_bound
 
 _SOURCE = "cost shifting"
-_MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones least jobs are left out
+_MAX_CELLS = 2**30  # combinations of offsets on a link; of larger ones least jobs are omitted
 _SCORES = 32  # of a user that count as a node: a quarter of what they take, as they gain most
 _LARGEST = 2**50  # sum of all costs: finer than contention, since a cost is parted with many pairs
 _STAGES = (0.1, 0.03)  # of the gap, gained by a sweep: what ends a stage

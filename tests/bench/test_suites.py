@@ -68,6 +68,20 @@ def test_a_folder_needs_no_index(mine: Path) -> None:
     assert list(suite.members("tune")) == []
 
 
+@pytest.mark.parametrize("name", ["a.yaml", "b.json"])
+def test_a_file_is_a_suite_of_one(name: str, mine: Path) -> None:
+    (suite,) = find_suites(str(mine / name))
+    (member,) = suite.members()
+    stem = name.partition(".")[0]
+    assert (suite.index.family, member.entry.name, member.path) == (stem, stem, mine / name)
+    assert member.instance == load(mine / name).instance
+
+
+def test_a_file_of_another_format_is_refused(mine: Path) -> None:
+    with pytest.raises(InputError, match=r"schedule\.json: format: "):
+        find_suites(str(mine / "schedule.json"))
+
+
 def test_a_scenario_and_the_instance_that_it_makes_are_one_problem(mine: Path) -> None:
     write_instance(load(mine / "a.yaml").instance, mine / "a.json")
     members = {member.entry.name: member.entry.sha256 for member in read_suite(mine).members()}
@@ -107,7 +121,9 @@ def test_members_by_split_and_name(folder: Path) -> None:
 @pytest.mark.parametrize("wanted", ["three", "one,three", "", ",", "../nowhere"])
 def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, folder: Path) -> None:
     del folder
-    with pytest.raises(InputError, match=r"is not a folder; choose from allocation, coprime, "):
+    with pytest.raises(
+        InputError, match=r"is no file or folder; choose from allocation, coprime, "
+    ):
         find_suites(wanted)
 
 

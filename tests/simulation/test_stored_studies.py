@@ -14,7 +14,11 @@ from metronome_opt.simulation.study import Cell
 from tests.simulation.studies import NAMES, cells, period, stored
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Of the large one the last cell alone is drawn in `test_draws`.
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "fabric-256")) for name in NAMES],
+)
 def test_jobs_of_stored_studies_can_be_built(name: str) -> None:
     made = stored(name)
     assert made.name == name

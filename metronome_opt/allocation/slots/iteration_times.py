@@ -69,7 +69,7 @@ def iteration_times(
 ) -> dict[str, Fraction]:
     """Return the mean iteration time of each job under a plan, in ms, as `allocate` states them.
 
-    A job that ends no iteration is left out: its time is not known.
+    A job that ends no iteration is omitted: its time is not known.
     Computing times vary by the jitter of each job. Equal arguments give equal times.
     """
     threads = os.cpu_count() or 1

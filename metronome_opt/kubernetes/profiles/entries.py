@@ -65,7 +65,7 @@ class Trace:
     """Collectives of one rank by time, and starts and ends (us) of the steps that are marked.
 
     `steps` are marked by the CPU; `gpu_steps` are when the GPU ran what the CPU launched in them.
-    Notes say what was left out, or is not exact.
+    Notes say what was omitted, or is not exact.
     """
 
     collectives: list[Collective] = field(default_factory=list)
@@ -144,7 +144,7 @@ class TraceReader:
         if self._recorded:
             notes.append("times of a flight recorder are those of its watchdog, which looks late")
             if self._plain:
-                notes.append(f"left out: collectives without times: {len(self._plain):,}")
+                notes.append(f"omitted: collectives without times: {len(self._plain):,}")
         traces[0].notes += notes
         return traces
 
@@ -173,7 +173,7 @@ class TraceReader:
             if is_marked and not self._is_of_host(process):
                 self._rank(process).gpu_steps = sorted(spans)
         open_ones = sum(finish is not None for begun in self._begun.values() for _, finish in begun)
-        return [f"left out: events without an end: {open_ones:,}"] if open_ones else []
+        return [f"omitted: events without an end: {open_ones:,}"] if open_ones else []
 
     def _is_of_host(self, process: str) -> bool:
         return _HOST.match(self._names.get((process, ""), "")) is not None

@@ -21,7 +21,7 @@ from metronome_opt.kubernetes.profiles.entries import KNOWN, Collective, Trace, 
 from metronome_opt.kubernetes.profiles.json_stream import BLANK, JsonStream
 from metronome_opt.kubernetes.profiles.source import Budget, Source
 
-_MAX_SHOWN = 8  # members of a tar file that are left out
+_MAX_SHOWN = 8  # members of a tar file that are omitted
 _NAMES = (".json", ".et", ".gz", ".tgz", ".tar", ".pb")
 _BINARY = {
     b"\x80": "a pickle; have a flight recorder dump JSON",
@@ -48,7 +48,7 @@ def read_traces(source: Source, kernels: str | None = None) -> list[Trace]:
     Parameters
     ----------
     source
-        A file; members of a tar file that are no traces are left out, with a note.
+        A file; members of a tar file that are no traces are omitted, with a note.
     kernels
         Regular expression that the names of kernels of collectives contain; None for those of
         NCCL, RCCL and MSCCL.
@@ -68,9 +68,9 @@ def read_traces(source: Source, kernels: str | None = None) -> list[Trace]:
         raise InputError(f"a tar file without traces: {fault}")
     if len(traces) > 1 and all(trace.identities for trace in traces):
         _match_ranks(traces)
-    traces[0].notes += [f"left out: {fault}" for fault in faults[:_MAX_SHOWN]]
+    traces[0].notes += [f"omitted: {fault}" for fault in faults[:_MAX_SHOWN]]
     if len(faults) > _MAX_SHOWN:
-        traces[0].notes.append(f"left out: {len(faults) - _MAX_SHOWN:,} more members")
+        traces[0].notes.append(f"omitted: {len(faults) - _MAX_SHOWN:,} more members")
     return traces
 
 
@@ -156,6 +156,6 @@ def _match_ranks(traces: Sequence[Trace]) -> None:
     if not common:
         raise InputError("ranks recorded no collective in common; dump them at the same time")
     if missing := sum(map(len, tables)) - len(tables) * len(common):
-        traces[0].notes.append(f"left out: collectives that not all ranks recorded: {missing:,}")
+        traces[0].notes.append(f"omitted: collectives that not all ranks recorded: {missing:,}")
     for trace, table in zip(traces, tables, strict=True):
         trace.collectives = [table[key] for key in common]

@@ -72,9 +72,10 @@ def plot_heatmap(
 ) -> Axes:
     """Draw the demand on all links as a share of their capacity.
 
-    Dark is full; black under white crosses is overloaded. Links repeat until the axis ends, at the
-    least common multiple of all hyperperiods or earlier. Links of the same
-    capacity and the same flows of the same jobs are one row, in the order of the instance.
+    Dark is full, also where a job asks for more than its link by itself; black under white crosses
+    is overloaded by several jobs. Links repeat until the axis ends, at the least common multiple of
+    all hyperperiods or earlier. Links of the same capacity and the same flows of the same jobs are
+    one row, in the order of the instance.
 
     Parameters
     ----------
@@ -105,9 +106,11 @@ def plot_heatmap(
     shares = np.zeros((count, len(begins)))
     late = []
     for row, link in enumerate(rows.links):
-        total = drawing.demand(link, rows.slots).sum(axis=0)
+        demand = drawing.demand(link, rows.slots)
+        total = demand.sum(axis=0)
+        shared = (demand > 0).sum(axis=0) > 1
         shares[row] = np.maximum.reduceat(total, begins) / link.capacity
-        for start, length in find_runs(total > link.capacity):
+        for start, length in find_runs(shared & (total > link.capacity)):
             left, right = start * slot_ms, (start + length) * slot_ms
             corners = ((left, -0.5), (right, -0.5), (right, 0.5), (left, 0.5))
             late.append([(x, row + y) for x, y in corners])

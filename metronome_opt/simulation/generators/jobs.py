@@ -66,7 +66,7 @@ class Snapshot(Generator):
     mixes
         The jobs of each mix, by the name of the mix.
     mix
-        Name of the mix; the first if left out.
+        Name of the mix; the first if omitted.
     seconds
         Duration of isolated jobs.
     """
@@ -203,7 +203,7 @@ class Dynamic(Arrivals):
     mix
         Set of batches to draw from.
     allreduce
-        Of the models that send no more than all-reduces among all workers; left out, as of a job.
+        Of the models that send no more than all-reduces among all workers; omitted, as of a job.
     """
 
     mix: Mix = "any"

@@ -39,7 +39,7 @@ class Periodic(Arrivals):
         Minimum and maximum of the share of its period that a job sends for, with a worker on each
         node and all of its interface; a number for both.
     jitter
-        Jitter of all jobs, as they state it; left out, none is known.
+        Jitter of all jobs, as they state it; omitted, none is known.
     """
 
     gpus: Positive = 1

@@ -160,7 +160,7 @@ class Trace(Generator):
     faster
         Factor by which time passes faster, and by which jobs have fewer iterations: the load stays.
     jitter
-        Jitter of all jobs; left out, none is known.
+        Jitter of all jobs; omitted, none is known.
     """
 
     file: Annotated[str, Field(min_length=1)] | None = None

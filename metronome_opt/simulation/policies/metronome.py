@@ -56,7 +56,7 @@ class Metronome(Policy):
     periods
         Whether gated jobs may be stretched.
     network
-        How links are assumed to be shared; as they are if left out.
+        How links are assumed to be shared; as they are if omitted.
     lengths
         Whether it is known how long jobs will run; ``rough``: to a factor of two.
     mltcp

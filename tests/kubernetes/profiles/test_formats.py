@@ -30,7 +30,7 @@ from tests.kubernetes.profiles.trace_files import (
 def test_events_may_be_a_beginning_and_an_end(tmp_path: Path) -> None:
     assert_found(profiled(tmp_path / "a.json", kineto(ended(MARKED))), 5)
     cut = profiled(tmp_path / "b.json", kineto(ended(run(12))[:-1]))
-    assert cut.notes == ("left out: events without an end: 1",)
+    assert cut.notes == ("omitted: events without an end: 1",)
     assert_found(cut, 10)
 
 
@@ -93,7 +93,7 @@ def test_flight_recorders_of_several_ranks_are_matched_by_number(
     (phase,) = found.traffic["phases"]
     assert (found.traffic["period_ms"], phase["length_ms"]) == (250, 10)
     assert found.skew_ms == pytest.approx(1, abs=0.01)
-    note = f"left out: collectives that not all ranks recorded: {left}"
+    note = f"omitted: collectives that not all ranks recorded: {left}"
     assert [note in found.notes, LATE in found.notes] == [left > 0, True]
 
 

@@ -57,7 +57,7 @@ def test_members_that_are_no_traces_are_noted(tmp_path: Path) -> None:
     starts = ("._rank0.json: begins", "README.md: begins", "cut.json.gz: cut", "gemm.json: holds")
     assert len(found.notes) == 5
     for note, start in zip(found.notes, [*starts, "again.json: a link or a"], strict=True):
-        assert note.startswith(f"left out: {start}")
+        assert note.startswith(f"omitted: {start}")
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
