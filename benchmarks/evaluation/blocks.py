@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figure, Figures
+from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS, UNKNOWN
 from benchmarks.evaluation.recorded import read_index
 
 _DASH = "-"
@@ -259,22 +260,67 @@ def _number(figure: Figure | None) -> str:
 
 
 def solvers(figures: Figures) -> str:
-    """Return how many instances each solver proves, in what time, and what gap is left."""
-    cases = [key.split("/")[1:3] for key in figures if key.startswith("solvers/")]
+    """Return how many instances each solver proves, and what gap is left."""
+    return _race(figures, "solvers", "solver", "`{}`".format)
+
+
+def parts(figures: Figures) -> str:
+    """Return how many instances `auto` proves, with all its parts and without one of them."""
+
+    def shown(solver: str) -> str:
+        part = solver.rpartition("without_")[2].replace("_", " ")
+        return "all parts" if solver == "auto" else f"without {part}"
+
+    return _race(figures, "parts", "`auto`", shown)
+
+
+def _race(figures: Figures, name: str, heading: str, shown: Callable[[str], str]) -> str:
+    cases = [key.split("/")[1:3] for key in figures if key.startswith(f"{name}/")]
     suites = list(dict.fromkeys(suite for suite, _ in cases))
-    rows = []
-    for solver in dict.fromkeys(solver for _, solver in cases):
-        row = [f"`{solver}`"]
-        for suite in suites:
-            key = f"solvers/{suite}/{solver}"
-            if f"{key}/solved" not in figures:
-                row.append(_DASH)
-                continue
-            shown = f"{figures[f'{key}/solved'].mean:.0f} of {figures[f'{key}/instances'].mean:.0f}"
-            gap = figures.get(f"{key}/gap")
-            row.append(shown + ("" if gap is None else f", {gap.mean:.1f} %"))
-        rows.append(row)
-    return _table(["solver", *suites], rows) if rows else _NOTHING
+    rows = [
+        [shown(solver), *(_proved(figures, f"{name}/{suite}/{solver}") for suite in suites)]
+        for solver in dict.fromkeys(solver for _, solver in cases)
+    ]
+    return _table([heading, *suites], rows) if rows else _NOTHING
+
+
+def _proved(figures: Figures, key: str) -> str:
+    """Return how many instances a solver proves, and the mean gap."""
+    if f"{key}/solved" not in figures:
+        return _DASH
+    proved = f"{figures[f'{key}/solved'].mean:.0f} of {figures[f'{key}/instances'].mean:.0f}"
+    gap = figures.get(f"{key}/gap")
+    return proved + ("" if gap is None else f", {gap.mean:.1f} %")
+
+
+def published(figures: Figures) -> str:
+    """Return published numbers of other systems, figures beside them, and what is not public."""
+    if not any("/as-published/" in key for key in figures):
+        return _NOTHING
+    rows = [
+        [
+            line.what,
+            line.number,
+            f"`{policy}`",
+            *(_beside(figures, line.key(policy, against), line.measure) for against in AGAINST),
+        ]
+        for line in PUBLISHED
+        for policy in line.policies
+    ]
+    heads = (f"against `{each}`" for each in AGAINST)
+    table = _table(["measure", "as published", "here", *heads], rows)
+    unknown = "\n".join(f"- {system}: {what}." for system, what in UNKNOWN.items())
+    return f"{table}\n\nNot public, as far as we know, or not here:\n\n{unknown}"
+
+
+def _beside(figures: Figures, key: str, measure: str) -> str:
+    """Return a mean with its interval, and the best run."""
+    mean, unit = figures.get(key), UNITS.get(measure, "x")
+    if mean is None:
+        return _DASH
+    digits = 1 if measure in UNITS else 2
+    most = f"{figures[f'{key}/most'].mean:.{digits}f}{unit}"
+    return f"{_level(mean, digits)}, up to {most}"
 
 
 def sensitivity(figures: Figures) -> str:
@@ -340,6 +386,8 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "least": least,
     "sensitivity": sensitivity,
     "solvers": solvers,
+    "parts": parts,
+    "published": published,
     "origin": origin,
 }
 """Blocks by the names that documents use."""

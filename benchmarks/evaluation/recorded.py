@@ -37,6 +37,8 @@ _JOBS = (
     *("job", "priority", "finished", "queueing_s", "completion_s", "iterations"),
     *("ideal_ms", "iteration_mean_ms", "gpus", "early_gbit"),
 )
+_ALSO = {"published-mltcp": ("iteration_p99_ms",)}
+"""Columns of jobs that are kept of single parts."""
 KEPT = (
     f"of simulations: of jobs {', '.join(_JOBS)}, of links their sums; numbers to {DIGITS} digits"
 )
@@ -127,7 +129,7 @@ def record_part(
     if not records:
         raise InputError(f"{name}: there are no records to take over")
     make_folder(folder)
-    lines = "".join(dump_line(_smaller(record)) for record in records)
+    lines = "".join(dump_line(_smaller(name, record)) for record in records)
     with staged(_file(folder, name)) as temporary:
         temporary.write_bytes(lzma.compress(lines.encode(), preset=9))
     entry = Entry(
@@ -146,10 +148,11 @@ def record_part(
     return entry
 
 
-def _smaller(record: SimulationRecord | SolverRecord) -> SimulationRecord | SolverRecord:
+def _smaller(part: str, record: SimulationRecord | SolverRecord) -> SimulationRecord | SolverRecord:
     if isinstance(record, SolverRecord):
         return record
-    jobs = record.jobs and {name: tuple(map(_rounded, record.jobs[name])) for name in _JOBS}
+    names = (*_JOBS, *_ALSO.get(part, ()))
+    jobs = record.jobs and {name: tuple(map(_rounded, record.jobs[name])) for name in names}
     return replace(record, jobs=jobs, links=record.links and _together(record.links))
 
 

@@ -15,6 +15,7 @@ from benchmarks.evaluation.blocks import BLOCKS
 from benchmarks.evaluation.figures import Figure, Figures, part_figures
 from benchmarks.evaluation.picture import MAP, draw_map
 from benchmarks.evaluation.plan import HOME, Part, Race, read_plan
+from benchmarks.evaluation.published import published_figures
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part
 from benchmarks.evaluation.solvers import race_figures
 from metronome_opt.bench.simulations import SimulationRecord
@@ -24,7 +25,10 @@ from metronome_opt.files.documents import make_folder, read_document, write_text
 
 FIGURES = "figures.json"
 FIGURES_FORMAT = "metronome-figures/1"
-DOCUMENTS = ("README.md", "benchmarks/README.md", "docs/limits.md", "docs/comparison.md")
+DOCUMENTS = (
+    *("README.md", "benchmarks/README.md"),
+    *("docs/limits.md", "docs/comparison.md", "docs/solvers.md"),
+)
 _DIGITS = 6
 _BLOCK = re.compile(r"(<!-- evaluation: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -62,7 +66,8 @@ def figures_of(name: str, part: Part | Race, folder: Path = RECORDS) -> Figures:
     """Return the figures of a part, from its records."""
     if isinstance(part, Race):
         return race_figures(name, read_part(name, SolverRecord, folder))
-    return part_figures(name, part, read_part(name, SimulationRecord, folder))
+    records = read_part(name, SimulationRecord, folder)
+    return part_figures(name, part, records) | published_figures(name, records)
 
 
 def read_figures(folder: Path = RECORDS) -> Figures:

@@ -36,7 +36,7 @@ _RUN = ["cell", "seed", "policy"]
 _WORDS = ["job", "model", "finished"]
 _JOBS = [
     *("job", "model", "finished", "priority", "start_s", "end_s", "queueing_s", "completion_s"),
-    *("iterations", "ideal_ms", "iteration_mean_ms", "gpus", "early_gbit"),
+    *("iterations", "ideal_ms", "iteration_mean_ms", "iteration_p99_ms", "gpus", "early_gbit"),
 ]
 _LINKS = ["capacity_mbps", "carried_gbit", "used_s"]
 

@@ -26,6 +26,7 @@ def job(name: str, **changes: Any) -> dict[str, Any]:
         "finished": True,
         "ideal_ms": 100.0,
         "iteration_mean_ms": 100.0,
+        "iteration_p99_ms": 100.0,
         "nodes": 2,
         "gpus": 2,
         "early_gbit": 10.0,
