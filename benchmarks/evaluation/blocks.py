@@ -36,6 +36,12 @@ _LEFT = """\
 **Sharing links matters more than timing.** On the nearest nodes jobs of Sia's arrivals run {} times
 as long as on networks of their own, and at least {} whatever slots, shifts or priorities do there;
 where `metronome` places them they run {} times as long, at least {}."""
+_GAINS = """\
+**You study clusters.** Where 200 jobs come and go on 64 GPUs, in {} regimes of fabric, periods,
+bursts, jitter and sharing ({} seeds), mean completion changes by {} against jobs spread over free
+GPUs, as Kubernetes does by default, and by {} against the nearest nodes
+([map](benchmarks/README.md#what-a-schedule-brings)). Where equal jobs meet on shared uplinks,
+windows change it by {}, and no contention at all would by {}."""
 BASELINES = ("default", "nearest", "exclusive", "cassini", "mltcp", "crux")
 
 
@@ -173,6 +179,21 @@ def jobs(figures: Figures) -> str:
         others = (change(figures.get(f"{tcp}/{each}/completion")) for each in policies)
         rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, *others])
     return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
+
+
+def gains(figures: Figures) -> str:
+    """Return a sentence on what places and windows bring."""
+    changes = [
+        change(figures.get(key))
+        for key in (
+            "regimes/all/metronome/over-default/completion",
+            "regimes/all/metronome/completion",
+            "fleets/sharing=fair/metronome/completion",
+            "fleets/sharing=fair/ideal/completion",
+        )
+    ]
+    counts = [_count(figures.get(f"regimes/{key}")) for key in ("cells", "all/seeds")]
+    return _NOTHING if _DASH in changes else _GAINS.format(*counts, *changes)
 
 
 def left(figures: Figures) -> str:
@@ -345,6 +366,7 @@ def _count(figure: Figure | None) -> str:
 
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
+    "gains": gains,
     "decisions": _decisions("regimes", _regimes("GPUs a node", "sharing")),
     "map": _decisions("regimes", _regimes()),
     "corners": corners,

@@ -37,6 +37,7 @@ Routing = Annotated[
     Literal["ecmp", "spray", "chosen"], Field(exclude_if=lambda routing: routing == "ecmp")
 ]
 HashSeed = Annotated[int, Field(ge=0, exclude_if=lambda seed: seed == 0)]
+QueuePairs = Annotated[int, Field(ge=1, le=64, exclude_if=lambda pairs: pairs == 1)]
 HasCore = Annotated[bool, Field(exclude_if=lambda has_core: has_core)]
 
 Paths = tuple[tuple[int, ...], ...]
@@ -101,6 +102,8 @@ class Cluster(Record):
         those that no schedule states by their hash.
     hash_seed
         Seed of the hash, as switches have one.
+    queue_pairs
+        Flows of each interface with a hash of their own, with ``ecmp``.
     has_core
         Whether racks that stand in no other one are connected; if not, no job is in two of them.
     network
@@ -118,6 +121,7 @@ class Cluster(Record):
     traffic_classes: TrafficClasses = 1
     routing: Routing = "ecmp"
     hash_seed: HashSeed = 0
+    queue_pairs: QueuePairs = 1
     has_core: HasCore = True
     network: Network = "fair"
 

@@ -32,6 +32,7 @@ from metronome_opt.scenario.cluster import (
     Cluster,
     Distance,
     HashSeed,
+    QueuePairs,
     Routing,
 )
 from metronome_opt.scenario.nodes import Gpu, Node, Rack, Resources
@@ -77,7 +78,7 @@ class UniformCluster(Record):
         What the nodes of a rack can send together over what its uplinks carry.
     spines
         Number of spines, to each of which a rack has a link. With 1 uplinks are balanced perfectly.
-    routing, hash_seed
+    routing, hash_seed, queue_pairs
         As in `Cluster`, for several spines.
     gpu
         The kind of GPU in all nodes; only jobs by model need it.
@@ -98,6 +99,7 @@ class UniformCluster(Record):
     spines: Annotated[int, Field(ge=1, le=_MAX_SPINES)] | None = None
     routing: Routing | None = None
     hash_seed: HashSeed = 0
+    queue_pairs: QueuePairs = 1
     gpu: Gpu | None = None
     background: Background = Field(default_factory=FrozenDict)
     traffic_classes: TrafficClasses = 1
@@ -159,7 +161,7 @@ class UniformCluster(Record):
         for switch in racks:
             between = (*switch.ups, *(switch.downlinks or ()))
             links += [Link(name=link, capacity=self.uplink) for link in between]
-        as_given = ("gpu", "background", "traffic_classes", "hash_seed", "network")
+        as_given = ("gpu", "background", "traffic_classes", "hash_seed", "queue_pairs", "network")
         tree = {
             **{field: getattr(self, field) for field in as_given},
             "nodes": nodes,

@@ -200,7 +200,8 @@ def _from_senders(
     """Return the parts of what a task sends, and the links of tasks, one as often as parts."""
     is_even = not spines and any(sender.is_between(cluster) for sender in senders)
     over = cluster.spines if is_even else 1
-    parts = math.lcm(over, *[len(sender.rails) for sender in senders])
+    flows = [len(its) for its in spines if its]
+    parts = math.lcm(over, *flows, *[len(sender.rails) for sender in senders])
     if parts > _MAX_PARTS:
         raise InputError(
             f"interfaces: tasks on these nodes send in {quote(parts)} equal parts, above the "
@@ -269,11 +270,12 @@ def _spines_of(
     between = {sender.task: sender for sender in senders if sender.is_between(cluster)}
     flows = [len(between[task].rails) if task in between else 0 for task in range(tasks)]
     if isinstance(paths, str):
+        pairs = cluster.queue_pairs if cluster.routing == "ecmp" else 1
         ends = {task: sorted((task, sender.to)) for task, sender in between.items()}
         return tuple(
             tuple(
                 _hash(f"{paths}/{ends[task][0]}/{ends[task][1]}/{n}", cluster.spines)
-                for n in range(count)
+                for n in range(pairs * count)
             )
             for task, count in enumerate(flows if between else ())
         )

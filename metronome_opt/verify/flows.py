@@ -193,7 +193,7 @@ class Tree:
         self, senders: Sequence[Sender], paths: Sequence[Sequence[int]]
     ) -> tuple[Counter[str], int]:
         """Return flows on links, and the number of parts of the traffic of a task."""
-        parts = math.lcm(*(len(sender.rails) for sender in senders))
+        parts = math.lcm(*(len(sender.rails) for sender in senders), *map(len, filter(None, paths)))
         if not paths and any(self.is_by_spine(sender) for sender in senders):
             parts = math.lcm(parts, self.spines)
         flows: Counter[str] = Counter()

@@ -207,12 +207,13 @@ def check_paths(
     """
     chosen = paths if chosen is None else chosen
     cluster, used = scenario["cluster"], Counter[str]()
-    tree, routing = Tree(cluster), cluster.get("routing")
+    tree, routing = Tree(cluster), cluster.get("routing", "ecmp")
+    pairs = cluster.get("queue_pairs", 1) if routing == "ecmp" else 1
     for name in sorted(paths.keys() - places.keys()):
         yield Violation(f"paths.{quote(name)}", "its spines", "no such job runs")
     for job in scenario["jobs"]:
         name = job["name"]
-        flows = list(_flows(tree, job, places[name], used)) if name in places else []
+        flows = list(_flows(tree, job, places[name], used, pairs)) if name in places else []
         stated, given = paths.get(name), job.get("paths")
         if stated is None or name not in places:
             continue
@@ -241,12 +242,15 @@ def check_paths(
 
 
 def _flows(
-    tree: Tree, job: Document, nodes: Sequence[str], used: Counter[str]
+    tree: Tree, job: Document, nodes: Sequence[str], used: Counter[str], pairs: int
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield task, interface number, and both tasks as text, of the flows that cross spines."""
+    """Yield task, number, and both tasks as text, of the flows that cross spines.
+
+    An interface sends as many of them as there are `pairs`.
+    """
     rails = tree.rails_of(nodes, job["each"]["gpus"], used)
     if len(set(nodes)) > 1 and job["algorithm"] != "all-to-all":
         for sender in tree.senders(nodes, rails, job["algorithm"]):
             ends = f"{min(sender.task, sender.to)}/{max(sender.task, sender.to)}"
-            for number in range(len(sender.rails) if tree.is_by_spine(sender) else 0):
+            for number in range(pairs * len(sender.rails) if tree.is_by_spine(sender) else 0):
                 yield sender.task, number, ends

@@ -92,6 +92,22 @@ def test_a_hash_is_that_of_the_flow_alike_in_both_directions() -> None:
     assert build_scenario(made).paths == {"a": ((spine,), (spine,))}
 
 
+def test_queue_pairs_have_hashes_of_their_own() -> None:
+    """Parts of an eighth each; a link to a spine carries those whose hash names it."""
+    cluster = fabric(spines=4, each=4, routing="ecmp", queue_pairs=8)
+    made = scene(cluster, ring("a", (0, 4)))
+    problem = build_scenario(made)
+    spines = [
+        int.from_bytes(sha256(f"0/a/0/1/{n}".encode()).digest()[:8], "big") % 4 for n in range(8)
+    ]
+    assert problem.paths == {"a": (tuple(spines), tuple(spines))}
+    links = problem.instance.jobs[0].links
+    assert [links[node] for node in ("node-00", "node-04")] == [8, 8]
+    up = {f"rack-0-uplink-{spine}": count for spine, count in Counter(spines).items()}
+    assert {link: links[link] for link in links if link.startswith("rack-0-uplink")} == up
+    assert check_traffic(made, problem) == ()
+
+
 def test_two_jobs_over_two_spines_collide_with_probability_one_half() -> None:
     collisions = 0
     for seed in range(1000):

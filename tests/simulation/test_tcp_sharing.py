@@ -80,11 +80,15 @@ def test_equal_constant_shares_are_fair_sharing_to_the_last_bit(
 
 
 @kernel
+def _draw_shares(state: EngineState, drawn: Floats) -> None:
+    for draw in range(drawn.shape[0]):
+        drawn[draw] = _share_of_burst(state, 0, mix(np.uint64(5), draw))
+
+
 def shares(state: EngineState, count: int) -> Floats:
     """Return the shares of so many bursts of the first job."""
     drawn = np.empty(count)
-    for draw in range(count):
-        drawn[draw] = _share_of_burst(state, 0, mix(np.uint64(5), draw))
+    _draw_shares(state, drawn)
     return drawn
 
 

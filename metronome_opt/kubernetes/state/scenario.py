@@ -23,7 +23,10 @@ from metronome_opt.scenario.cluster_input import CLUSTER_FORMAT, ClusterSpec, re
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, Scenario, locate, read_scenario
 from metronome_opt.scenario.verification import verify_placed
 
-_TREE = {"nodes", "racks", "links", "zone_costs", "gpu", "network", "routing", "hash_seed"}
+_TREE = {
+    *("nodes", "racks", "links", "zone_costs", "gpu", "network"),
+    *("routing", "hash_seed", "queue_pairs"),
+}
 _TREE |= {"has_core"}
 
 

@@ -143,7 +143,7 @@ def test_files_keep_classes(tmp_path: Path) -> None:
     command = ["allocate", str(path), "--network", "fair", "--output", str(out)]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0
-    assert "traffic" in told.stdout
+    assert "class" in told.stdout
     schedule: Schedule = read_schedule(out)
     assert schedule.classes == {"a": 1, "b": 0}
     again = tmp_path / "again.json"
