@@ -24,7 +24,7 @@ _ROWS = {
 """Slices of results by the headings of their rows."""
 
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
-_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "cpsat-textbook": "textbook"}
+_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "textbook.py:cpsat": "textbook"}
 _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
