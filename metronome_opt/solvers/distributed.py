@@ -347,7 +347,7 @@ def _begin(search: SolverRun, root: CostNetwork, siblings: Siblings) -> Attempt:
     """
     attempt = Attempt(search, root)
     if siblings.job < 0:
-        attempt.begin(root)
+        attempt.begin(root, elimination.MAX_CELLS)
         return attempt
     network = replace(root, limit=attempt.limit)
     for job, offset in siblings.decisions:

@@ -12,6 +12,7 @@ Intelligence 113 (1999), 41-85, on elimination combined with conditioning.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +25,11 @@ from metronome_opt.solvers.kernels.compiled_instance import Ints, TooLargeError
 from metronome_opt.solvers.run import SolverRun
 
 SOURCE = "elimination"
-MAX_CELLS = 2**20  # of a table; with 2**23 at the root no more was proved
+# Cells of a table at the root. Small ones leave more to branching, large ones take longer to fill:
+# which of them is better, by far sometimes, is not known beforehand. The large ones come later.
+_MAX_CELLS_AT_ROOT = (2**20, 2**23)
+_LATER = 4  # rounds
+MAX_CELLS = 2**20  # below the root
 _MORE_NODES = 3  # in each further round, times those of the one before; 1 in the first
 # What a node takes, in nodes of branch and bound, by measurement: about so many for each cost of
 # the network, and one for so many cells of its tables.
@@ -65,39 +70,53 @@ def prove(search: SolverRun, network: CostNetwork | None = None) -> None:
 
 
 class Elimination:
-    """A search of a block with an incumbent, further in every round.
+    """Alternating searches with small and with large tables, each further in every round.
 
-    `effort` counts in nodes of branch and bound; it is `exhausted` if numbers do not fit or memory
-    ran out.
+    The search has an incumbent. `effort` counts in nodes of branch and bound; it is `exhausted` if
+    numbers do not fit or memory ran out.
     """
 
     def __init__(self, search: SolverRun, network: CostNetwork | None = None) -> None:
         self.search = search
+        self.effort = 0
         self.exhausted = False
+        self._sizes: tuple[int, ...] = _MAX_CELLS_AT_ROOT
+        self._attempts: dict[int, Attempt] = {}
+        self._round = 0
         self._network = network
-        self._attempt: Attempt | None = None
-        self._nodes = 1
-
-    @property
-    def effort(self) -> int:
-        """Effort so far."""
-        return self._attempt.effort if self._attempt else 0
 
     def step(self) -> None:
         """Go one round further."""
         if self.search.stopped:
             return
+        sizes = self._sizes[: 1 + self._round // _LATER]
+        nodes = _MORE_NODES**self._round
+        self._round += 1
         try:
-            if self._attempt is None:
-                network = self._network or build(self.search)
-                self._attempt = Attempt(self.search, network)
-                self._attempt.begin(network)
-            self._attempt.expand(self._nodes)
+            network = self._network = self._network or build(self.search)
         except (TooLargeError, MemoryError) as error:
-            self._attempt = None
-            self.exhausted = True
-            self.search.notes.append(f"no elimination: {describe_error(error)}")
-        self._nodes *= _MORE_NODES
+            self._give_up(self._sizes, error)
+            return
+        for max_cells in sizes:
+            self._expand(network, max_cells, nodes)
+        self.effort = sum(attempt.effort for attempt in self._attempts.values())
+
+    def _expand(self, network: CostNetwork, max_cells: int, nodes: int) -> None:
+        try:
+            if not self.search.stopped and max_cells not in self._attempts:
+                self._attempts[max_cells] = Attempt(self.search, network)
+                self._attempts[max_cells].begin(network, max_cells)
+            if not self.search.stopped:
+                self._attempts[max_cells].expand(nodes)
+        except MemoryError as error:
+            self._give_up((max_cells,), error)
+
+    def _give_up(self, sizes: Collection[int], why: Exception) -> None:
+        for max_cells in sizes:
+            self._attempts.pop(max_cells, None)
+        self._sizes = tuple(size for size in self._sizes if size not in sizes)
+        self.exhausted = not self._sizes
+        self.search.notes.append(f"no elimination: {describe_error(why)}")
 
 
 class Attempt:
@@ -114,10 +133,10 @@ class Attempt:
         self._scale = network.scale
         self._first_limit = network.limit
 
-    def begin(self, network: CostNetwork) -> None:
-        """Start at the root."""
+    def begin(self, network: CostNetwork, max_cells: int) -> None:
+        """Start at the root, with tables of at most `max_cells`."""
         network = replace(network, limit=self.limit)
-        root, gone = eliminate(self._search, network, MAX_CELLS, MAX_CELLS)
+        root, gone = eliminate(self._search, network, max_cells, max_cells)
         self.effort += _effort(network) + _effort(root)
         self._settle_or_branch((), root, tuple(gone))
 

@@ -103,6 +103,7 @@ def test_branching_replaces_tables_too_large(drawn: Drawn, max_cells: int) -> No
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "SMALL", 10)
         patch.setattr(elimination, "MAX_CELLS", max_cells)
+        patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (max_cells, 2 * max_cells))
         elimination.prove(search)
     assert search.proved
     assert search.incumbent == best

@@ -87,6 +87,7 @@ def test_elimination_of_shifted_costs_proves_the_optimum(
                     shifting.step()
         if not search.proved:
             with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(elimination, "_MAX_CELLS_AT_ROOT", (30, 300))
                 patch.setattr(elimination, "MAX_CELLS", 30)
                 elimination.prove(search, shifting.network())
         check_proved(search, optimum(block))
