@@ -120,8 +120,8 @@ def names(requirements: Iterable[str]) -> set[str]:
 # What others are made of and show, by the distribution that requires it.
 BROUGHT = {"pydantic": {"pydantic-core"}}
 
-# What whoever imports a module has anyway: the gate's hook is for models of PyTorch.
-PRESENT = {"gate/ddp.py": {"torch"}}
+# What is there where a module imports it: PyTorch for the hook of the gate, IPython in a notebook.
+PRESENT = {"gate/ddp.py": {"torch"}, "bar.py": {"IPython"}}
 
 
 def test_all_that_is_imported_is_declared() -> None:
