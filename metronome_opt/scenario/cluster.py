@@ -127,6 +127,8 @@ class Cluster(Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.queue_pairs > 1 and self.routing != "ecmp":
+            refuse("queue_pairs", f"is {self.queue_pairs}; only routing ecmp hashes flows; omit it")
         if any(rack.uplinks for rack in self.racks):
             _add_downlinks(self)
         for field in ("nodes", "racks", "links"):

@@ -108,6 +108,12 @@ def test_queue_pairs_have_hashes_of_their_own() -> None:
     assert check_traffic(made, problem) == ()
 
 
+@pytest.mark.parametrize("routing", ["spray", "chosen"])
+def test_queue_pairs_without_hashes_are_refused(routing: str) -> None:
+    text = fault_of(lambda: scene(fabric(routing=routing, queue_pairs=8), ring("a", (0, 2))))
+    assert "queue_pairs: is 8; only routing ecmp hashes flows" in text
+
+
 def test_two_jobs_over_two_spines_collide_with_probability_one_half() -> None:
     collisions = 0
     for seed in range(1000):
