@@ -130,6 +130,7 @@ class FeasibilityTest:
         self._quick = quick
         self._known: dict[tuple[object, ...], FeasibilityDecision] = {}
         self._some_pairs: dict[frozenset[int], PairConflicts] = {}
+        self._kinds = [(job.phases, tuple(job.links.items())) for job in problem.instance.jobs]
 
     def decide(self, periods: Mapping[str, int]) -> FeasibilityDecision:
         """Return offsets at which jobs fit at some periods, or those of them that do not."""
@@ -172,9 +173,9 @@ class FeasibilityTest:
                 return Conflict(Reason.LOAD, {name: periods[name]})
         # Two of several equal jobs stand for all.
         equal = defaultdict[object, list[int]](list)
-        for index, job in enumerate(jobs):
-            if job.name in periods:
-                equal[periods[job.name], job.phases, tuple(job.links.items())].append(index)
+        for index, kind in enumerate(self._kinds):
+            if (period := periods.get(jobs[index].name)) is not None:
+                equal[period, *kind].append(index)
         few = frozenset(index for some in equal.values() for index in some[:2])
         pairs = self._some_pairs.setdefault(few, PairConflicts(self.problem, few))
         for number, (i, j) in enumerate(pairs.forbidden):

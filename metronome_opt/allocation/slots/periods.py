@@ -20,7 +20,11 @@ from operator import itemgetter
 import numpy as np
 
 from metronome_opt.allocation.slots.feasibility import FeasibilityTest
-from metronome_opt.allocation.slots.feasibility_problem import FeasibilityProblem, at_periods
+from metronome_opt.allocation.slots.feasibility_problem import (
+    FeasibilityProblem,
+    at_periods,
+    overloads,
+)
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import means_of
 from metronome_opt.engine.conditions import jitter_or_default
@@ -59,11 +63,14 @@ def hyperperiods_fit(
     """
     if hyperperiod is not None and any(hyperperiod % period for period in periods.values()):
         return False
+    changed, limit = {**others, **periods}, instance.hyperperiod_limit
     for link in links:
-        jobs = (instance.jobs[index] for index in instance.jobs_on[link])
-        kept = (periods.get(job.name, others.get(job.name, job.period)) for job in jobs)
-        own, limit = instance.hyperperiods[link], instance.hyperperiod_limit
-        if own <= limit and math.lcm(*kept) > min(max(_MAX_HYPERPERIOD_SLOTS, own), limit):
+        own = instance.hyperperiods[link]
+        if own > limit:
+            continue
+        jobs = [instance.jobs[index] for index in instance.jobs_on[link]]
+        kept = {changed.get(job.name, job.period) for job in jobs}
+        if math.lcm(*kept) > min(max(_MAX_HYPERPERIOD_SLOTS, own), limit):
             return False
     return True
 
@@ -97,6 +104,8 @@ class PeriodCandidates:
 
     def plans(self) -> Iterator[Plan]:
         """Yield plans in which all jobs are gated, those of little stretch first."""
+        if any(overloads(self.part, self.longest, CUSHION_SLOTS)):
+            return  # at the longest periods, and so at all
         share = self.budget.fraction(_SHARE)
         test = self._short_test(self.part, CUSHION_SLOTS, share)
         found = [periods for idle in _IDLE for periods in self._fitting(idle, test, share)]
