@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figure, Figures
@@ -103,17 +104,17 @@ def _regimes(*factors: str) -> list[tuple[str, str]]:
     ]
 
 
-def corners(figures: Figures) -> str:
-    """Return what decisions bring in the corners, in the order of the records."""
+def _cells(part: str, figures: Figures) -> str:
+    """Return what decisions bring in single cells, in the order of the records."""
     labels = dict.fromkeys(
-        key.split("/")[1] for key in figures if key.startswith("corners/gpus=") and "," in key
+        key.split("/")[1] for key in figures if key.startswith(f"{part}/gpus=") and "," in key
     )
     named = dict(_regimes())
     rows = [
         (label, ", ".join(named[each].replace(": ", " ", 1) for each in label.split(",")))
         for label in labels
     ]
-    return _decisions("corners", rows)(figures) if rows else _NOTHING
+    return _decisions(part, rows)(figures) if rows else _NOTHING
 
 
 def measures(figures: Figures) -> str:
@@ -369,7 +370,7 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "gains": gains,
     "decisions": _decisions("regimes", _regimes("GPUs a node", "sharing")),
     "map": _decisions("regimes", _regimes()),
-    "corners": corners,
+    **{part: partial(_cells, part) for part in ("corners", "contended")},
     "measures": measures,
     "priority": priority,
     "jobs": jobs,
