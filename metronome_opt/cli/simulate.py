@@ -34,7 +34,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="Separated by commas: of default, nearest, balanced, exclusive, cassini, mltcp, "
+            help="Separated by commas: of default, nearest, exclusive, cassini, mltcp, "
             "crux, metronome and ideal, or of another package; with options such as "
             "metronome:slots=no.",
             show_default="those of the study",

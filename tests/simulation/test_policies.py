@@ -139,21 +139,6 @@ def crowd(count: int) -> Scenario:
     return scene(racks(2, 2, 3), *jobs)
 
 
-@pytest.mark.parametrize(
-    ("policy", "others", "racks_used"), [("nearest", 1, 1), ("balanced", 1, 2), ("balanced", 0, 1)]
-)
-def test_balanced_crosses_racks_where_near_links_are_overbooked(
-    policy: str, others: int, racks_used: int
-) -> None:
-    """One GPU is free on each of nodes 0, 1, 2 and 4; another job bursts over 0 and 1."""
-    local = [work(f"full-{node}", node, node, node, iterations=500) for node in (3, 5)]
-    local += [work(f"on-{node}", node, node, iterations=500) for node in (0, 1, 2, 4)[2 * others :]]
-    meeting = [work("x", 0, 1, iterations=500, each={"gpus": 2})] if others else []
-    run = simulate(scene(racks(3, 2, 3), *local, *meeting, work("y", arrival_s=1.0)), policy)
-    (row,) = run.jobs[run.jobs["job"] == "y"].to_dict("records")
-    assert row["racks"] == racks_used
-
-
 def test_metronome_without_its_decisions_is_nearest() -> None:
     without = simulate(crowd(6), "metronome:places=no:waits=no:slots=no")
     assert without.jobs.equals(simulate(crowd(6), "nearest").jobs)

@@ -36,7 +36,6 @@ _BUILTIN = {
         "baselines",
         "Nearest",
     ),
-    "balanced": ("links overbooked least at peak, then nearest", "baselines", "Balanced"),
     "exclusive": ("bandwidth reserved at peak, jobs wait for it", "baselines", "Exclusive"),
     "cassini": ("most compatible placement, time shifts of CASSINI", "baselines", "Cassini"),
     "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "transport", "Mltcp"),

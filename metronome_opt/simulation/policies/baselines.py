@@ -167,19 +167,6 @@ class Nearest(Policy):
         return state.room.nearest(job)
 
 
-class Balanced(Policy):
-    """Puts tasks where links are overbooked least at peak, on the nearest nodes of ties."""
-
-    def place(self, job: TrainingJob, state: SimState) -> Placement | None:
-        """Return the placement whose most booked link is overbooked least."""
-        load = state.peak_load()
-
-        def cost(placement: Placement) -> tuple[Fraction, tuple[int, ...]]:
-            return max(Fraction(1), _booked(job, placement, state, load)), network_cost(placement)
-
-        return min(self.candidates(job, state), key=cost, default=None)
-
-
 class Ideal(SpreadPolicy):
     """Places tasks as `SpreadPolicy`, on a network without contention: a bound for all policies."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from random import Random
 from typing import Any, Literal
@@ -29,7 +28,6 @@ from metronome_opt.scenario.flows import Placement
 from metronome_opt.scenario.iteration import Iteration
 from metronome_opt.simulation.policies.baselines import Policy
 from metronome_opt.simulation.policies.common_periods import best_shift, group_instance
-from metronome_opt.simulation.policies.transport import GROWTH
 from metronome_opt.simulation.state import (
     SLOT_MS,
     JobInstruction,
@@ -53,14 +51,10 @@ class Metronome(Policy):
         Whether a job may wait although there are free resources.
     slots
         Whether jobs are gated.
-    periods
-        Whether gated jobs may be stretched.
     network
         How links are assumed to be shared; as they are if omitted.
     lengths
         Whether it is known how long jobs will run; ``rough``: to a factor of two.
-    mltcp
-        Whether hosts share as under the policy of this name.
     """
 
     def __init__(
@@ -70,17 +64,13 @@ class Metronome(Policy):
         places: bool = True,
         waits: bool = True,
         slots: bool = True,
-        periods: bool = True,
         network: Sharing | None = None,
         lengths: Literal["known", "rough", "unknown"] = "known",
-        mltcp: bool = False,
     ) -> None:
         super().__init__(seed)
         self._places, self._slots, self._network = places, slots, network
         self._lengths, self._waits, self._arrivals = lengths, waits, Arrivals()
-        self.growth = GROWTH if mltcp else None
-        stretch_limit = None if periods else Fraction(0)
-        self._options = SlotSearchOptions(stretch_limit=stretch_limit, max_events=DECISION_EVENTS)
+        self._options = SlotSearchOptions(max_events=DECISION_EVENTS)
         self._searched: dict[object, Plan] = {}
         self._windows: dict[int, tuple[int, float]] = {}  # of gated jobs: period in slots, start
         self._classes: dict[int, int] = {}

@@ -20,7 +20,6 @@ from metronome_opt.scenario.iteration import Burst, Iteration
 from metronome_opt.simulation.policies.baselines import Nearest
 from metronome_opt.simulation.state import JobInstruction, RunningJob, SimState
 
-GROWTH = Growth(slope=4.0, intercept=0.25)
 _ORDERS = 10  # topological orders that are divided into levels
 _ITERATIONS = 64  # of the longer job, to find out the gain of going first
 _EXACT = 1e-3  # of a link: gains of less are none
@@ -46,8 +45,8 @@ class Mltcp(Nearest):
         self,
         seed: int,
         *,
-        slope: Annotated[float, Field(ge=0, le=1000)] = GROWTH.slope,
-        intercept: Annotated[float, Field(gt=0, le=1000)] = GROWTH.intercept,
+        slope: Annotated[float, Field(ge=0, le=1000)] = 4.0,
+        intercept: Annotated[float, Field(gt=0, le=1000)] = 0.25,
     ) -> None:
         super().__init__(seed)
         self.growth = Growth(slope, intercept)
