@@ -91,7 +91,8 @@ def with_half(figure: Figure, form: str) -> str:
     """Return a number and half the width of its interval; TeX lays them out."""
     if figure.low is None or figure.high is None:
         return "--"
-    half = form.replace("+", "").format((figure.high - figure.low) / 2).removeprefix("0")
+    half = form.replace("+", "").format((figure.high - figure.low) / 2)
+    half = half if half == "0.0" else half.removeprefix("0")
     return f"\\around{{{number(figure.mean, form)}}}{{{half}}}"
 
 
