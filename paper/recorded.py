@@ -1,8 +1,10 @@
-"""Figures that the paper may use: those of the evaluation, of jitter and the test bed.
+"""Figures that the paper may use: those of the evaluation, and others that are recorded.
 
-``jitter/0.1/gated`` is how many cases of the test bed are gated at a
-jitter, and ``jitter/all,times=2.0/harmed`` in how many a job is harmed at twice of it; and
-``testbed/three/0.03/free`` the mean iteration over the period of a case on real TCP.
+``jitter/0.1/gated`` is how many cases of the test bed are gated at a jitter, and
+``jitter/all,times=2.0/harmed`` in how many a job loses at twice of it; ``testbed/three/0.03/free``
+is the mean iteration over the period of a case on real TCP, ``ns3/three/dcqcn/free`` over DCQCN.
+``steps/h200/iteration/median`` is an iteration made of measured steps over the computed one, and
+``steps/placements/error`` the median error of ratios of steps at two placements, in per cent.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import HOME as CHECKOUT
@@ -24,6 +27,7 @@ from benchmarks.testbed.run import BedRun
 from metronome_opt.files.journal import read_journal
 
 _REPORTED = CHECKOUT / "benchmarks" / "reported"
+_MEASURED = CHECKOUT / "benchmarks" / "measured.csv"
 _TESTBED = {JITTER: "testbed/{0.name}/{0.jitter}", QUEUES: "testbed/queues/{0.name}/{0.queue_ms}"}
 
 
@@ -34,15 +38,45 @@ def recorded_figures(folder: Path = RECORDS) -> Figures:
 
 
 def _reported() -> Iterator[tuple[str, Figure]]:
+    yield from _steps()
+    for row in _rows(_REPORTED / "ns3.csv"):
+        key = f"ns3/{row['case']}/{row['network']}"
+        yield f"{key}/free", Figure(float(row["free"]))
+        yield f"{key}/gated", Figure(float(row["slots"]))
     harmed: dict[str, float] = defaultdict(float)
-    for row in _rows("jitter"):
+    for row in _rows(_REPORTED / "jitter.csv"):
         yield f"jitter/{row['jitter']}/gated", Figure(float(row["gated cases"]))
         harmed[f"jitter/all,times={row['times jitter']}/harmed"] += float(row["cases with harm"])
     yield from ((key, Figure(value)) for key, value in harmed.items())
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    lines = (_REPORTED / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+def _steps() -> Iterator[tuple[str, Figure]]:
+    """Yield measured steps over computed ones, and errors of predicted ratios of steps."""
+    traffic: dict[tuple[str, bool], dict[str, str]] = {}
+    for row in _rows(_MEASURED):
+        traffic[row["model"], row["traffic"] == "computed"] = row
+    models = {model for model, _ in traffic}
+    for name, column in {"iteration": "iteration_ms", "sending": "duty_cycle"}.items():
+        ratios = [
+            float(traffic[model, False][column]) / float(traffic[model, True][column])
+            for model in models
+        ]
+        for kind, value in {
+            "least": min(ratios),
+            "median": median(ratios),
+            "most": max(ratios),
+        }.items():
+            yield f"steps/h200/{name}/{kind}", Figure(value)
+    for row in _rows(_REPORTED / "step-times-overlap.csv"):
+        if (row["testbed"], row["ring"], row["hidden behind"]) == ("all", "as it ran", "nothing"):
+            yield "steps/placements/pairs", Figure(float(row["pairs"]))
+            yield "steps/placements/error", Figure(float(row["median error %"]))
+            yield "steps/differing/pairs", Figure(float(row["differing"]))
+            yield "steps/differing/error", Figure(float(row["their median error %"]))
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    lines = path.read_text(encoding="utf-8").splitlines()
     yield from csv.DictReader(line for line in lines if not line.startswith("#"))
 
 

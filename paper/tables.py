@@ -3,31 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
-from benchmarks.evaluation.blocks import BASELINES, DECISIONS, FACTORS, SHARING
-from benchmarks.evaluation.figures import Figures
+from benchmarks.evaluation.blocks import FACTORS
+from benchmarks.evaluation.figures import (
+    PLACES,
+    SLOTS,
+    SUBJECT,
+    Figures,
+    named_settings,
+    settings_label,
+)
 from benchmarks.evaluation.plan import Part, read_plan
-from paper.values import tex
+from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS
+from paper.values import number, tex, with_half
 
-_POLICIES = (*(each for each in BASELINES if each != "nearest"), "metronome", "ideal")
-_NETWORKS = {"fair": "fair", "tcp": "TCP"}
-_SHARED = {
-    "regimes/": "all regimes",
-    "sia/": "arrivals of Sia",
-    "muri/": "arrivals of Muri",
-}
 _ROWS = {
-    f"{key}sharing={each}": f"{shown}, {network}"
-    for key, shown in _SHARED.items()
-    for each, network in _NETWORKS.items()
+    **{each: f"\\of{{{each}}}" for each in ("default", "nearest", "exclusive")},
+    **{each: f"\\of{{{each}}}" for each in ("cassini", "mltcp", "crux")},
+    SLOTS: "windows only",
+    PLACES: "placement only",
+    SUBJECT: f"\\of{{{SUBJECT}}}",
+    "ideal": "no contention",
 }
-"""Slices of results by the headings of their rows."""
+"""Policies by the headings of their rows."""
 
+
+class _Column(NamedTuple):
+    """A column of `policies`: a slice of results, a measure, and how both are called."""
+
+    group: str
+    heading: str
+    label: str
+    measure: str = "completion"
+
+
+_COLUMNS = (
+    _Column("screening", "mean, \\of{default}", "regimes/all", "over-default/completion"),
+    _Column("screening", "mean", "regimes/all"),
+    _Column("screening", "tail", "regimes/all", "tail"),
+    _Column("contended", "mean", "contended/all"),
+    _Column("contended", "tail", "contended/all", "tail"),
+    _Column("contended", "lost, \\%", "contended/all", "lost"),
+    _Column("arrivals", "Sia", "sia/all"),
+    _Column("arrivals", "Muri", "muri/all"),
+    _Column("given places", "fleets", "fleets/all"),
+    _Column("given places", "one link", "one-link/all"),
+)
+_SPREAD = ("screening", "contended")  # what spreading costs there is stated by what packing brings
+_SETTINGS = {"gpus": "GPUs", "uplinks": "uplinks", "spines": "spines", "periods": "periods"}
+_SETTINGS |= {"busy": "send, \\%", "jitter": "jitter, \\%", "sharing": "sharing"}
+_BROUGHT = (
+    ("packing", "nearest", "over-default/"),
+    ("all", SUBJECT, "over-default/"),
+    ("windows", SLOTS, ""),
+    ("placement", PLACES, ""),
+    ("all", SUBJECT, ""),
+    ("no contention", "ideal", ""),
+)
+"""Columns of `cells`: heading, policy, and what it is compared with."""
+
+_CLASSES = (
+    ("1/10", "slowdown", ("1", "10")),
+    ("1/10", "lateness", ("1", "10")),
+    ("1/4/16", "slowdown", ("1", "16")),
+)
+"""Columns of `priority`: weights of classes, a measure, and the lowest and highest class."""
+
+_NETWORKS = {"fair": "fair", "tcp": "TCP"}
+_PLANNED = {
+    SUBJECT: "as it is",
+    f"{SUBJECT}:network=fair": "planned for fair sharing",
+    f"{SUBJECT}:network=tcp": "planned for TCP",
+    f"{SUBJECT}:lengths=rough": "lengths known to a factor of two",
+    f"{SUBJECT}:lengths=unknown": "lengths unknown",
+}
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
-_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "textbook.py:cpsat": "textbook"}
+_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "cpsat-textbook": "textbook"}
 _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
+_NONE = "--"
 
 
 def _tabular(
@@ -39,82 +95,158 @@ def _tabular(
     return "\n".join([begin, "\\toprule", *lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
-def _planned(name: str) -> tuple[str, ...]:
-    part = read_plan()[name]
-    return part.policies if isinstance(part, Part) else ()
+def _spans(groups: Iterable[str]) -> list[str]:
+    """Return the cells of a heading above others, one for those of a group that stand together."""
+    counts: dict[str, int] = {}
+    for each in groups:
+        counts[each] = counts.get(each, 0) + 1
+    return [f"\\multicolumn{{{count}}}{{c}}{{{each}}}" for each, count in counts.items()]
+
+
+def _part(name: str) -> Part:
+    return cast("Part", read_plan()[name])  # a study, no race of solvers
 
 
 def policies(figures: Figures) -> str:
-    """Return by how much mean completion changes against the nearest nodes, for each policy."""
+    """Return by how much policies change completion, in all studies."""
 
-    def cell(key: str, policy: str) -> str:
-        if policy not in _planned(key.split("/")[0]):
-            return "--"
-        return tex(figures, f"{key}/{policy}/completion", "ci", small=True)
+    def cell(policy: str, column: _Column) -> str:
+        planned = _part(column.label.split("/")[0]).policies
+        base = next(each for each in ("nearest", "default") if each in planned)
+        base = "default" if column.measure.startswith("over-default") else base
+        is_level = column.measure == "lost"
+        if policy not in planned or (policy == base and not is_level):
+            return _NONE
+        if policy == "default" and column.group in _SPREAD and not is_level:
+            return _NONE
+        return tex(figures, f"{column.label}/{policy}/{column.measure}", "ci", small=True)
 
-    rows = ([shown, *(cell(key, each) for each in _POLICIES)] for key, shown in _ROWS.items())
-    head = ["", *(f"\\of{{{each}}}" for each in _POLICIES)]
-    return _tabular("l" + "r" * len(_POLICIES), head, rows)
+    rows = ([shown, *(cell(policy, each) for each in _COLUMNS)] for policy, shown in _ROWS.items())
+    top = ["", *_spans(each.group for each in _COLUMNS)]
+    head = ["", *(each.heading for each in _COLUMNS)]
+    return _tabular("l" + "r" * len(_COLUMNS), head, rows, top)
 
 
-def attribution(figures: Figures) -> str:
-    """Return what decisions bring in each regime, against `default` and the nearest nodes."""
-    over = ("over-default/", "")
-    rows = (
+def cells(figures: Figures) -> str:
+    """Return what decisions bring in contended cells and at corners, marked where tests say so."""
+
+    def change(key: str) -> str:
+        level = figures.get(f"{key}p")
+        star = "\\tested" if level is not None and level.mean <= 0.05 else ""
+        return tex(figures, f"{key}completion", "ci", small=True) + star
+
+    shown = {label: text for values in FACTORS.values() for label, text in values.items()}
+    rows = []
+    for part in ("contended", "corners"):
+        rows.append([f"\\emph{{{part}}}"])
+        chosen = [_settings(cell) for cell in _part(part).cells]
+        kept = [each for each in chosen if each.get("gpus") != "1"]
+        labels: list[Mapping[str, str]] = [*kept, *([{"gpus": "1"}] if kept != chosen else [])]
+        for each in labels:
+            texts = [
+                shown[f"{name}={each[name]}"].rstrip(" %") if name in each else "all"
+                for name in _SETTINGS
+            ]
+            key = f"{part}/{settings_label(each)}"
+            changes = (change(f"{key}/{policy}/{over}") for _, policy, over in _BROUGHT)
+            rows.append([*texts, *changes])
+    over = ("\\of{default}", "\\of{nearest}")
+    spans = _spans(f"against {over[not each]}" for _, _, each in _BROUGHT)
+    head = [*_SETTINGS.values(), *(heading for heading, _, _ in _BROUGHT)]
+    columns = "l" * len(_SETTINGS) + "r" * len(_BROUGHT)
+    return _tabular(columns, head, rows, [*[""] * len(_SETTINGS), *spans])
+
+
+def _settings(cell: str) -> Mapping[str, str]:
+    """Return the settings of a cell of the plan."""
+    return named_settings(dict(each.split("=") for each in cell.split(",")))
+
+
+def published(figures: Figures) -> str:
+    """Return published numbers, and figures beside them: a mean, and the best run."""
+
+    def beside(key: str, measure: str) -> str:
+        mean, most = figures.get(key), figures.get(f"{key}/most")
+        if mean is None or most is None:
+            return _NONE
+        form = "{:+.1f}" if measure in UNITS else "{:.2f}"
+        return f"{with_half(mean, form)} up to {number(most.mean, form)}"
+
+    rows = [
         [
-            f"{factor}: {shown}".replace("%", "\\%"),
-            *(
-                tex(figures, f"regimes/{label}/{policy}/{each}completion", "ci", small=True)
-                for each in over
-                for policy in DECISIONS.values()
-            ),
+            line.what if policy == line.policies[0] else "",
+            line.number.replace("%", "\\%") if policy == line.policies[0] else "",
+            f"\\of{{{policy}}}",
+            *(beside(line.key(policy, each), line.measure) for each in AGAINST),
         ]
-        for factor, values in FACTORS.items()
-        for label, shown in values.items()
-    )
-    span = len(DECISIONS)
-    top = [
-        "",
-        *(f"\\multicolumn{{{span}}}{{c}}{{against {each}}}" for each in ("default", "nearest")),
+        for line in PUBLISHED
+        for policy in line.policies
     ]
-    return _tabular("l" + "r" * 2 * span, ["", *DECISIONS, *DECISIONS], rows, top)
+    head = ["", "as published", "here", *(f"against \\of{{{each}}}" for each in AGAINST)]
+    return _tabular("llllll", head, rows)
 
 
-def least(figures: Figures) -> str:
-    """Return mean slowdown and the least that is estimated, at two choices of places."""
-    ends = ("nearest/running", "nearest/estimate", "metronome/running", "metronome/estimate")
-    estimated = {key: text for key, text in _ROWS.items() if not key.startswith("regimes")}
-    rows = (
-        [text, *(tex(figures, f"{key}/{end}") for end in ends)] for key, text in estimated.items()
-    )
-    head = ["", "\\of{nearest}", "at least", "\\of{metronome}", "at least"]
-    return _tabular("lrrrr", head, rows)
+def priority(figures: Figures) -> str:
+    """Return slowdown and lateness by priority, for each policy and way of sharing."""
+    columns = [(weights, measure, each) for weights, measure, ends in _CLASSES for each in ends]
+
+    def cell(key: str) -> str:
+        figure = figures.get(key)
+        return tex({}, key) if figure is None else with_half(figure, "{:.2f}")
+
+    part, rows = _part("priority"), []
+    for sharing in ("fair", "weighted", "strict"):
+        rows.append([f"\\emph{{{sharing}}}"])
+        for policy in part.policies[:-1]:  # not without contention
+            keys = (
+                f"priority/priorities={weights},sharing={sharing}/{policy}/{measure}@{each}"
+                for weights, measure, each in columns
+            )
+            rows.append([_ROWS[policy], *(cell(key) for key in keys)])
+    top = ["", *_spans(f"{measure}, {weights}" for weights, measure, _ in columns)]
+    head = ["", *(each for _, _, each in columns)]
+    return _tabular("l" + "r" * len(columns), head, rows, top)
 
 
 def sensitivity(figures: Figures) -> str:
-    """Return mean completion with other constants and networks."""
+    """Return mean completion with another network assumed, and with less knowledge."""
     rows = []
-    for policy in _planned("sensitivity")[1:]:
+    for policy, shown in _PLANNED.items():
         keys = (f"sensitivity/sharing={each}/{policy}/completion" for each in _NETWORKS)
-        options = policy.partition(":")[2].replace(":", ", ") or "as it is"
-        rows.append([options, *(tex(figures, key, "ci", small=True) for key in keys)])
-    return _tabular("lrr", ["", *SHARING.values()], rows)
+        rows.append([shown, *(tex(figures, key, "ci", small=True) for key in keys)])
+    return _tabular("lrr", ["", *_NETWORKS.values()], rows)
 
 
 def testbed(figures: Figures) -> str:
-    """Return mean iterations over periods on real TCP, free and in slots, by jitter."""
+    """Return mean iterations over periods on real TCP, ungated and in windows, by jitter."""
     keys = [f"{jitter}/{kind}" for jitter in _JITTER for kind in ("free", "gated")]
     rows = ([case, *(tex(figures, f"testbed/{case}/{key}") for key in keys)] for case in _CASES)
-    top = ["", *(f"\\multicolumn{{2}}{{c}}{{{100 * float(each):g}\\,\\%}}" for each in _JITTER)]
-    return _tabular("l" + "r" * 6, ["", *("free", "slots") * 3], rows, top)
+    top = ["", *_spans(f"{100 * float(each):g}\\,\\%" for each in _JITTER for _ in range(2))]
+    return _tabular("l" + "r" * 6, ["", *("ungated", "gated") * 3], rows, top)
 
 
 def queues(figures: Figures) -> str:
-    """Return the same by length of the queue, in ms."""
+    """Return the same by length of the queue, in ms, and beside packets and both simulations."""
     keys = [*(f"{each}/free" for each in _QUEUES), "20/gated", "1/gated"]
-    cases = {case: [f"testbed/queues/{case}/{key}" for key in keys] for case in _PAIRS}
-    rows = ([case, *(tex(figures, key) for key in cases[case])] for case in cases)
-    return _tabular("l" + "r" * 6, ["", *_QUEUES, "20, slots", "1, slots"], rows)
+    rows = (
+        [case, *(tex(figures, f"testbed/queues/{case}/{key}") for key in keys)] for case in _PAIRS
+    )
+    top = ["", *_spans([*["ungated"] * len(_QUEUES), *["gated"] * 2])]
+    head = ["", *_QUEUES, "20", "1"]
+    return _tabular("l" + "r" * len(keys), head, rows, top)
+
+
+def transport(figures: Figures) -> str:
+    """Return mean iterations over periods packet by packet over DCQCN, and as the engine has it."""
+    networks = {"dcqcn": "DCQCN", **_NETWORKS}
+    keys = [f"{each}/{kind}" for each in networks for kind in ("free", "gated")]
+    cases = {"together": "two", "three": "three", "unlike": "unlike"}
+    rows = (
+        [shown, *(tex(figures, f"ns3/{case}/{key}") for key in keys)]
+        for case, shown in cases.items()
+    )
+    top = ["", *_spans(each for each in networks.values() for _ in range(2))]
+    return _tabular("l" + "r" * 6, ["", *("ungated", "gated") * 3], rows, top)
 
 
 def solvers(figures: Figures) -> str:
@@ -134,6 +266,9 @@ def solvers(figures: Figures) -> str:
 
 TABLES: Mapping[str, Callable[[Figures], str]] = {
     each.__name__: each
-    for each in (policies, attribution, least, sensitivity, testbed, queues, solvers)
+    for each in (
+        *(policies, cells, published, priority, sensitivity),
+        *(testbed, queues, transport, solvers),
+    )
 }
 """Tables by the names that the text uses."""

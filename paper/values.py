@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.evaluation.figures import Figures
+from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import read_plan
 from metronome_opt.errors import InputError
 
@@ -17,28 +17,24 @@ _CHANGES = (
     "weighted",
     "traffic",
     "energy",
-    "together",
-    "packing",
-    "first",
-    "last",
-    "shapley",
 )
-_LEVELS = ("running", "estimate", "free", "gated")
+_LEVELS = ("running", "estimate", "free", "gated", "slowdown", "lateness")
 _LEVEL = "{:.3f}"
 _COUNTS = (
     *("seeds", "cells", "runs", "failed", "shorter", "longer", "tested"),
-    *("solved", "instances", "harmed"),
+    *("solved", "instances", "harmed", "pairs"),
 )
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),
     **dict.fromkeys(_LEVELS, _LEVEL),
     **dict.fromkeys(_COUNTS, "{:,.0f}"),
     **dict.fromkeys(("gap", "later", "lost", "met", "fitting"), "{:.1f}"),
+    "error": "{:.0f}",
+    **dict.fromkeys(("least", "median", "most"), "{:.2f}"),
 }
 """Formats by the last word of a key: changes in per cent, levels in iterations alone."""
 
-_OTHERS = ("jitter", "testbed")
-_GONE = ("topologies", "dynamic", "static", "sweeps")  # parts whose figures the text still names
+_OTHERS = ("jitter", "testbed", "ns3", "steps")
 _HEAD = "% Made of recorded figures by `python -m paper`; a test holds it to them. Do not edit.\n"
 
 
@@ -50,8 +46,8 @@ def check_key(key: str, macro: str = "val") -> str:
     InputError
         If the key is of no part or of no kind that there is, or the macro of another kind.
     """
-    part, kind = key.split("/")[0], key.rsplit("/", maxsplit=1)[-1]
-    if part not in {*read_plan(), *_OTHERS, *_GONE}:
+    part, kind = key.split("/")[0], key.rpartition("/")[2].partition("@")[0]
+    if part not in {*read_plan(), *_OTHERS}:
         raise InputError(f"\\{macro}{{{key}}}: {part} is no part; see benchmarks/evaluation")
     if kind not in KINDS:
         raise InputError(f"\\{macro}{{{key}}}: {kind} is no kind; choose from {', '.join(KINDS)}")
@@ -73,7 +69,7 @@ def number(value: float, form: str) -> str:
 def tex(figures: Figures, key: str, macro: str = "val", *, small: bool = False) -> str:
     """Return what a macro stands for; a visible gap if the figure is not recorded.
 
-    In tables, `small`, a number goes without its unit, and its layout with an interval is TeX's.
+    In tables, `small`, a number goes without its unit, and with half the width of its interval.
     """
     form = check_key(key, macro)
     figure = figures.get(key)
@@ -82,13 +78,22 @@ def tex(figures: Figures, key: str, macro: str = "val", *, small: bool = False) 
     mean = number(figure.mean, form)
     if macro != "ci":
         return mean
-    unit = "" if small or form == _LEVEL else "\\,\\%"
+    unit = "" if form == _LEVEL else "\\,\\%"
+    if small:
+        return with_half(figure, form)
     if figure.low is None or figure.high is None:
         return "--"
     low, high = number(figure.low, form), number(figure.high, form)
-    return (
-        f"\\interval{{{mean}}}{{{low}}}{{{high}}}" if small else f"{mean}{unit} ({low} to {high})"
-    )
+    return f"{mean}{unit} ({low} to {high})"
+
+
+def with_half(figure: Figure, form: str) -> str:
+    """Return a number and half the width of its interval; TeX lays them out."""
+    if figure.low is None or figure.high is None:
+        return "--"
+    half = form.replace("+", "").format((figure.high - figure.low) / 2)
+    half = half if half == "0.0" else half.removeprefix("0")
+    return f"\\around{{{number(figure.mean, form)}}}{{{half}}}"
 
 
 def values_file(used: Iterable[tuple[str, str]], figures: Figures) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -11,6 +12,7 @@ from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS, UNKNOWN
 from benchmarks.evaluation.recorded import read_index
 
 _DASH = "-"
+_PRIORITIES = re.compile(r"priority/(priorities=[\d/]+,sharing=\w+)/")
 _NOTHING = "Nothing is recorded of this part yet."
 SHARING = {"fair": "fair shares", "tcp": "as over TCP"}
 FACTORS: Mapping[str, Mapping[str, str]] = {
@@ -140,11 +142,7 @@ def measures(figures: Figures) -> str:
 
 def priority(figures: Figures) -> str:
     """Return slowdown and lateness by priority, for each policy and way of sharing."""
-    cells = dict.fromkeys(
-        key.split("/")[1]
-        for key in figures
-        if key.startswith("priority/priorities=") and "," in key.split("/")[1]
-    )
+    cells = dict.fromkeys(match[1] for key in figures if (match := _PRIORITIES.match(key)))
     rows = [
         [shown, f"`{policy}`", *_by_priority(figures, f"priority/{cell}/{policy}/")]
         for cell in cells

@@ -86,7 +86,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
             for policy in together.policies:
                 least = _estimate(records, chosen, policy)
                 found |= _figure(f"{name}/{label}/{policy}/estimate", least, 1.0)
-    by_label = {_label(settings[each.cells[0]]): each for each in cells}
+    by_label = {settings_label(settings[each.cells[0]]): each for each in cells}
     for policy in together.policies:
         for base in bases:
             key = f"{name}/{{}}/{policy}/{_over(base, bases)}"
@@ -202,15 +202,20 @@ def _figure(key: str, interval: Interval | None, factor: float) -> Figures:
 
 
 def _settings(records: Sequence[SimulationRecord]) -> dict[str, Mapping[str, str]]:
-    """Return the settings of each cell; of a cluster called ``4x16-2to1-4`` what its name says."""
+    """Return the settings of each cell."""
     found: dict[str, Mapping[str, str]] = {}
     for record in records:
-        settings = {name: str(value) for name, value in record.cell.items()}
-        if named := _NAMED.fullmatch(settings.get("cluster", "")):
-            del settings["cluster"]
-            settings = {**named.groupdict(), **settings}
-        found[cell_label(record)] = settings
+        values = {name: str(value) for name, value in record.cell.items()}
+        found[cell_label(record)] = named_settings(values)
     return found
+
+
+def named_settings(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return settings of a cell; of a cluster called ``4x16-2to1-4`` what its name says."""
+    if named := _NAMED.fullmatch(values.get("cluster", "")):
+        others = {name: value for name, value in values.items() if name != "cluster"}
+        return {**named.groupdict(), **others}
+    return values
 
 
 def _slices(settings: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Sequence[str]]]:
@@ -219,13 +224,13 @@ def _slices(settings: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Se
     labels: dict[str, list[str]] = {}
     for cell, values in settings.items():
         own = [f"{name}={value}" for name, value in values.items()]
-        for label in dict.fromkeys([*own, _label(values)]):
+        for label in dict.fromkeys([*own, settings_label(values)]):
             if label != ALL:
                 labels.setdefault(label, []).append(cell)
     yield from labels.items()
 
 
-def _label(values: Mapping[str, str]) -> str:
+def settings_label(values: Mapping[str, str]) -> str:
     """Return the settings of a cell as they are in the names of figures."""
     return ",".join(f"{name}={value}" for name, value in values.items()) or ALL
 

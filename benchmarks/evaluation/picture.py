@@ -16,13 +16,16 @@ from metronome_opt.output.figures.style import BLUE, INK, SHEET
 
 MAP = "map.png"
 _ROWS = {"over-default/": "against default", "": "against nearest"}
-_LINES: Mapping[str, dict[str, Any]] = {
+Lines = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Policies and their lines, by what stands for them."""
+STYLES: Mapping[str, Mapping[str, Any]] = {
     "no contention": {"color": "#999999", "marker": "_", "linestyle": ":"},
     "both": {"color": INK, "marker": "o"},
     "places": {"color": BLUE, "marker": "s"},
     "slots": {"color": "#D55E00", "marker": "^"},
 }
-"""Decisions by their lines, in colours of Okabe and Ito; markers differ as well."""
+"""Lines of decisions, in colours of Okabe and Ito; markers differ as well."""
+_LINES: Lines = {each: (DECISIONS[each], style) for each, style in STYLES.items()}
 _SHIFT = 0.09  # between the lines of a factor, so that intervals can be told apart
 
 
@@ -38,7 +41,7 @@ def draw_map(figures: Figures, path: Path) -> bool:
         for axes_row, (over, title) in zip(grid, _ROWS.items(), strict=True):
             gains = [0.0]
             for axes, (factor, values) in zip(axes_row, FACTORS.items(), strict=True):
-                gains += _draw_factor(axes, figures, over, values)
+                gains += draw_factor(axes, figures, over, values, _LINES)
                 axes.set_xticks(range(len(values)), values.values() if not over else [])
                 axes.set_xlabel("" if over else factor)
             axes_row[0].set_ylabel(f"completion shorter, %\n{title}")
@@ -58,28 +61,28 @@ def draw_map(figures: Figures, path: Path) -> bool:
     return True
 
 
-def _draw_factor(axes: Axes, figures: Figures, over: str, values: Mapping[str, str]) -> list[float]:
-    """Draw and return the gains of decisions over the values of a factor, others in equal mixes."""
+def draw_factor(
+    axes: Axes, figures: Figures, over: str, values: Mapping[str, str], lines: Lines
+) -> list[float]:
+    """Draw and return the gains of policies over the values of a factor, others in equal mixes."""
     gains: list[float] = []
     axes.axhline(0, color=INK, linewidth=0.6)
-    for number, (decision, line) in enumerate(_LINES.items()):
+    for number, (shown, (policy, style)) in enumerate(lines.items()):
         points = []
         for at, label in enumerate(values):
-            figure = figures.get(f"regimes/{label}/{DECISIONS[decision]}/{over}completion")
+            figure = figures.get(f"regimes/{label}/{policy}/{over}completion")
             if figure is not None and figure.low is not None and figure.high is not None:
                 ends = figure.mean - figure.low, figure.high - figure.mean
-                points.append((at + _SHIFT * (number - 1.5), -figure.mean, *ends[::-1]))
+                shift = _SHIFT * (number - (len(lines) - 1) / 2)
+                points.append((at + shift, -figure.mean, *ends[::-1]))
         x, gain, below, above = zip(*points, strict=True) if points else ((),) * 4
         gains += gain
         axes.errorbar(
             x,
             gain,
             (below, above),
-            label=decision,
-            markersize=4,
-            linewidth=1.3,
-            elinewidth=0.8,
-            **line,
+            label=shown,
+            **{"markersize": 4, "linewidth": 1.3, "elinewidth": 0.8, **style},
         )
     axes.set_xlim(-0.5, len(values) - 0.5)
     axes.grid(axis="y")

@@ -38,6 +38,7 @@ def test_all_tables_and_pictures_are_used() -> None:
         ("ci", "sia/all/ideal/running", Figure(1.1, 1.05, 1.2), "1.100 (1.050 to 1.200)"),
         ("num", "regimes/runs", Figure(12480.0), "12\\,480"),
         ("val", CHANGE, None, f"\\missing{{{CHANGE}}}"),
+        ("ci", "priority/all/crux/slowdown@10", Figure(1.1, 1.0, 1.2), "1.100 (1.000 to 1.200)"),
     ],
 )
 def test_figure_is_written_by_its_key(
@@ -48,7 +49,7 @@ def test_figure_is_written_by_its_key(
 
 def test_tables_leave_layout_of_intervals_to_tex() -> None:
     figures = {CHANGE: Figure(-12.72, -14.6, -10.94)}
-    expected = "\\interval{$-12.7$}{$-14.6$}{$-10.9$}"
+    expected = "\\around{$-12.7$}{1.8}"
     assert tex(figures, CHANGE, "ci", small=True) == expected
 
 
