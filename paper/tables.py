@@ -79,7 +79,7 @@ _PLANNED = {
     f"{SUBJECT}:lengths=unknown": "lengths unknown",
 }
 _FAMILIES = ("single", "paper", "weights", "coprime", "fabric", "dense")
-_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "cpsat-textbook": "textbook"}
+_SOLVERS = {"auto": "auto", "cpsat": "cpsat", "textbook.py:cpsat": "textbook"}
 _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
