@@ -13,9 +13,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
-from metronome_opt.cli.pareto import describe_front
-from metronome_opt.cli.results import describe_gain, describe_jobs, draw_result
 from metronome_opt.errors import MissingBackendError
+from metronome_opt.output.descriptions import describe_front, describe_gain, describe_jobs
 from metronome_opt.problem.result import Result
 from metronome_opt.solvers.multiobjective.front import Front
 
@@ -28,9 +27,11 @@ _DPI = 80
 
 def show_result(result: Result) -> str:
     """Return what a result gained as HTML, with its picture and the table of jobs."""
+    from metronome_opt.plot import plot_result
+
     times = IterationTimes.of(result)
     gain = describe_gain(result, result.instance, times)
-    return _page(gain, lambda: draw_result(result), describe_jobs(result, times))
+    return _page(gain, lambda: plot_result(result), describe_jobs(result, times))
 
 
 def show_front(front: Front) -> str:

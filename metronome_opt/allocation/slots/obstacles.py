@@ -75,7 +75,7 @@ def explain_obstacles(
     ]
     if far:
         job = max(far, key=lambda job: isolated[job.name] / instance.best_ms(job))
-        more = f" (and {pluralise(len(far) - 1, 'more job')})" if len(far) > 1 else ""
+        more = f" ({pluralise(len(far) - 1, 'more job')} likewise)" if len(far) > 1 else ""
         lines.append(
             f"{job.name} takes {float(isolated[job.name]):,.0f} ms on its nodes even without other "
             f"jobs, {float(instance.best_ms(job)):,.0f} on its best ones{more}"

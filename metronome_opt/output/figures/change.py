@@ -11,15 +11,23 @@ from metronome_opt.allocation.slots.plan import mean_slowdown
 from metronome_opt.errors import InputError
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import draw_schedule, find_link
+from metronome_opt.output.figures.heatmap import plot_overview
 from metronome_opt.output.figures.picture import legend_below, new_figure
 from metronome_opt.output.figures.placements import plot_placements
 from metronome_opt.output.figures.timeline import plot_timeline, timeline_entries
+from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import Result
 
 _MAX_JOBS = 12  # whose times are drawn, those that change most
 _SHORT_ROW = 8  # jobs whose names fit beside one another
 _PERIODS = 3  # of the longest job on the link
 _WIDTH, _BARS, _TIMELINE = 9.0, 3.0, 1.7  # inches
+
+
+def plot_result(result: Result) -> Figure:
+    """Draw what a result changes: iteration times, or demand on all links if it minimises that."""
+    is_simulated = find_objective(result.schedule.primary_objective).simulated
+    return (plot_change if is_simulated else plot_overview)(result)
 
 
 @rc_context(style.SHEET)
