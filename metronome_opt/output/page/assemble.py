@@ -165,9 +165,7 @@ def _instance(problem: PlacedInstance) -> dict[str, Any]:
                 "unshifted": job.unshifted,
                 "phases": [[phase.start, phase.length, phase.rate] for phase in job.phases],
                 "links": [[positions[name], flows] for name, flows in job.links.items()],
-                "where": where.get(job.name, "–").replace(
-                    " x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}"
-                ),
+                "where": where.get(job.name, "–"),
                 "alone_ms": round(float(instance.best_ms(job)), 1),
             }
             for job in instance.jobs
