@@ -19,7 +19,7 @@ from metronome_opt.api import pareto as find_front
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
-from metronome_opt.errors import InputError, error_context, pluralise
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import check_targets, make_folder, write_text
 from metronome_opt.output.descriptions import describe_front
 from metronome_opt.output.tables import terminal
@@ -62,16 +62,16 @@ def pareto(
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
         named = error_context(file, ScenarioError)
-        title = f"{problem.name}: front of {', '.join(names)}"
-
         proved = 0
 
         def describe(event: FrontEvent) -> str:
             nonlocal proved
             proved += len(event.proved)
-            return f"{event.describe()}; {pluralise(proved, 'point')} proved"
+            return f"{event.describe()}, {proved:,} proved"
 
-        with live_line(f"{title}, {time_limit:g} s at most", describe) as callback, named:
+        with live_line(f"{problem.name}: front", describe) as callback, named:
+            if callback is not None:
+                callback(FrontEvent(0.0, 0, 1, 0))
             front = find_front(
                 problem,
                 names,
