@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -31,7 +31,9 @@ def show_result(result: Result) -> str:
 
     times = IterationTimes.of(result)
     gain = describe_gain(result, result.instance, times)
-    return _page(gain, lambda: plot_result(result), describe_jobs(result, times))
+    return _page(
+        (*gain, *_notes(result.notes)), lambda: plot_result(result), describe_jobs(result, times)
+    )
 
 
 def show_front(front: Front) -> str:
@@ -39,7 +41,13 @@ def show_front(front: Front) -> str:
     from metronome_opt.plot import plot_front
 
     *lines, table = describe_front(front)
-    return _page(lines, lambda: plot_front(front).get_figure(root=True), [table])
+    return _page(
+        (*lines, *_notes(front.notes)), lambda: plot_front(front).get_figure(root=True), [table]
+    )
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return [f"note: {text}" for text in notes]
 
 
 def _page(
