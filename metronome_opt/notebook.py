@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-_DPI = 80
+_DPI = 100
 
 
 def show_result(result: Result) -> str:
