@@ -16,7 +16,7 @@ _MAX_LINES, _NAMED = 3, 3
 
 _NO_SLOTS = "no slots help there: fewer jobs on the link or a wider one would"
 _PERIODS = "periods that divide one another, by other batch sizes, would help"
-_MORE = "a longer --time-limit or a larger --max-loss may find slots"
+_MORE = "a larger --max-loss may find slots"
 _STATED = "the nodes are stated: without them, allocate chooses nodes"
 
 
