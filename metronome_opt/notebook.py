@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
-from metronome_opt.cli.pareto import describe_front
-from metronome_opt.cli.results import describe_gain, describe_jobs, draw_result
 from metronome_opt.errors import MissingBackendError
+from metronome_opt.output.descriptions import describe_front, describe_gain, describe_jobs
 from metronome_opt.problem.result import Result
 from metronome_opt.solvers.multiobjective.front import Front
 
@@ -23,14 +22,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-_DPI = 80
+_DPI = 100
 
 
 def show_result(result: Result) -> str:
     """Return what a result gained as HTML, with its picture and the table of jobs."""
+    from metronome_opt.plot import plot_result
+
     times = IterationTimes.of(result)
     gain = describe_gain(result, result.instance, times)
-    return _page(gain, lambda: draw_result(result), describe_jobs(result, times))
+    return _page(
+        (*gain, *_notes(result.notes)), lambda: plot_result(result), describe_jobs(result, times)
+    )
 
 
 def show_front(front: Front) -> str:
@@ -38,7 +41,13 @@ def show_front(front: Front) -> str:
     from metronome_opt.plot import plot_front
 
     *lines, table = describe_front(front)
-    return _page(lines, lambda: plot_front(front).get_figure(root=True), [table])
+    return _page(
+        (*lines, *_notes(front.notes)), lambda: plot_front(front).get_figure(root=True), [table]
+    )
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return [f"note: {text}" for text in notes]
 
 
 def _page(

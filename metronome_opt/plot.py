@@ -13,6 +13,7 @@ from metronome_opt.errors import MissingBackendError
 
 if TYPE_CHECKING:
     from metronome_opt.output.figures.change import plot_change as plot_change
+    from metronome_opt.output.figures.change import plot_result as plot_result
     from metronome_opt.output.figures.completions import plot_completions as plot_completions
     from metronome_opt.output.figures.front import plot_front as plot_front
     from metronome_opt.output.figures.heatmap import plot_heatmap as plot_heatmap
@@ -34,6 +35,7 @@ _MODULES = {
     "plot_link": "timeline",
     "plot_overview": "heatmap",
     "plot_placements": "placements",
+    "plot_result": "change",
     "plot_spines": "timeline",
     "plot_timeline": "timeline",
     "plot_tree": "placements",

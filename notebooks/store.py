@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 import time
 from io import BytesIO
@@ -18,6 +19,7 @@ from metronome_opt.files.documents import write_text
 FOLDER = Path(__file__).parent
 LONGEST_CELL_S = 600
 _COLOURS = 256
+_PICTURE = re.compile(r"(data:image/png;base64,)([A-Za-z0-9+/=]+)")
 _NO_BAR = {"text/plain": ""}
 
 # What any machine would write.
@@ -67,9 +69,15 @@ def tidy(notebook: Any) -> None:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "image/png" in data:
-                data["image/png"] = base64.b64encode(
-                    with_few_colours(base64.b64decode(data["image/png"]))
-                ).decode()
+                data["image/png"] = _smaller(data["image/png"])
+            if "text/html" in data:
+                data["text/html"] = _PICTURE.sub(
+                    lambda found: found[1] + _smaller(found[2]), data["text/html"]
+                )
+
+
+def _smaller(encoded: str) -> str:
+    return base64.b64encode(with_few_colours(base64.b64decode(encoded))).decode()
 
 
 def with_few_colours(png: bytes) -> bytes:

@@ -18,9 +18,9 @@ PACKAGE = Path(metronome_opt.__file__).parent
 # From the top floor down. A module may import what is on a lower floor, or further to the right on
 # its own; modules that a bar separates do not import one another.
 FLOORS = [
-    "__main__ notebook cli",
+    "__main__ cli",
     "bench",
-    "plot",
+    "notebook plot",
     "output",
     "model api",
     "kubernetes | simulation",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 
 _AT_PLACES = "bound and proof are of these nodes; on other nodes less may be possible"
-_BOUNDS = "no slots bring the slowdown below {:.4f} on these nodes, nor below 1 on any nodes"
-_WAITING = "slowdowns are of the jobs that run; as few GPUs times priority as possible wait"
+_BOUNDS = "proved: no slots bring the slowdown below {:.4f} on these nodes; other nodes may"
+_WAITING = "slowdowns are of running jobs; those wait whose GPUs times priority are fewest in all"
 
 
 def load_allocation(solver: Solver) -> None:
@@ -62,7 +62,6 @@ def allocate_jobs(
 
     run = partial(allocate_once, problem, source, solver, budget, options, **terms)
     baseline = run(places_by="greedy", plan=rotate_greedily)
-    baseline = replace(baseline, nearest_ms=baseline.unshifted_ms)
     if solver.name == "greedy" or baseline.stop_reason is StopReason.PROVED or budget.stopped:
         return baseline
     result = run(places_by=solver.name)
@@ -71,7 +70,10 @@ def allocate_jobs(
         notes = (*baseline.notes, f"{solver.name} found nothing better than greedy")
         return replace(baseline, schedule=schedule, stop_reason=result.stop_reason, notes=notes)
     trajectory = (*baseline.trajectory, *result.trajectory)
-    return replace(result, trajectory=trajectory, nearest_ms=baseline.nearest_ms)
+    near_ms = baseline.schedule.before_ms or {}
+    before_ms = {name: near_ms[name] for name in result.offsets if name in near_ms}
+    schedule = result.schedule.model_copy(update={"before_ms": before_ms or None})
+    return replace(result, schedule=schedule, trajectory=trajectory)
 
 
 def _is_better(new: Result, old: Result, mean_weights: MeanWeights | None) -> bool:

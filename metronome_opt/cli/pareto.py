@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from metronome_opt.allocation.arguments import ScenarioError
 from metronome_opt.api import DEFAULT_FRONT_LIMIT
@@ -22,16 +19,15 @@ from metronome_opt.api import pareto as find_front
 from metronome_opt.cli import options
 from metronome_opt.cli.options import note, print_json, read_names, wrote
 from metronome_opt.cli.progress import live_line
-from metronome_opt.errors import InputError, error_context, pluralise
+from metronome_opt.errors import InputError, error_context
 from metronome_opt.files.documents import check_targets, make_folder, write_text
-from metronome_opt.output.tables import plain_table, terminal
-from metronome_opt.problem.objectives import find_objective
+from metronome_opt.output.descriptions import describe_front
+from metronome_opt.output.tables import terminal
 from metronome_opt.problem.result import StopReason
 from metronome_opt.problem.schedule import OBJECTIVES, read_schedule, write_schedule
 from metronome_opt.solvers.multiobjective.front import Front, FrontEvent
 
 _TABLE, _PICTURE = "front.csv", "front.svg"
-_SIMULATED_DIGITS, _MAX_DIGITS = 3, 6
 _POINT = re.compile(r"point-[0-9]{3,}\.json")
 
 
@@ -66,16 +62,16 @@ def pareto(
         points = [output / file.name] if _POINT.fullmatch(file.name) else []
         check_targets([file], [output / _TABLE, output / _PICTURE, *points])
         named = error_context(file, ScenarioError)
-        title = f"{problem.name}: front of {', '.join(names)}"
-
         proved = 0
 
         def describe(event: FrontEvent) -> str:
             nonlocal proved
             proved += len(event.proved)
-            return f"{event.describe()}; {pluralise(proved, 'point')} proved"
+            return f"{event.describe()}, {proved:,} proved"
 
-        with live_line(f"{title}, {time_limit:g} s at most", describe) as callback, named:
+        with live_line(f"{problem.name}: front", describe) as callback, named:
+            if callback is not None:
+                callback(FrontEvent(0.0, 0, 1, 0))
             front = find_front(
                 problem,
                 names,
@@ -158,19 +154,6 @@ def _cells(value: Fraction | None) -> tuple[str, str]:
 # ------------------------------------------------------------------ output
 
 
-def describe_front(front: Front, files: Sequence[Path] = ()) -> Iterator[Table | str]:
-    """Yield what is known of a front, and the table of its points with their files, if any."""
-    kind = "complete" if front.complete else "not proved complete"
-    yield (
-        f"{front.instance.name}: front of {', '.join(front.objectives)}: "
-        f"{pluralise(len(front.points), 'point')}, {kind}, "
-        f"{front.runtime_s:.2f} s ({front.stop})"
-    )
-    if slots := front.points[0].cushion_slots:
-        yield f"all values are those of longer bursts, by {pluralise(slots, 'slot')}"
-    yield front_table(front, [str(file) for file in files])
-
-
 def _document(front: Front, files: Sequence[Path]) -> dict[str, Any]:
     """Return the front as JSON; exact numbers are text."""
     return {
@@ -197,36 +180,3 @@ def _texts(values: Mapping[str, Fraction | None]) -> dict[str, str | None]:
 
 def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
-
-
-def front_table(front: Front, files: Sequence[str]) -> Table:
-    """Return one row per point of a front: number, values and file.
-
-    Values have as many digits as it takes to see the smallest difference, up to six.
-
-    Parameters
-    ----------
-    files
-        Files of the points, in their order; none, and no column, if they are not written.
-    """
-    columns = [
-        _distinct(name, [point.objectives[name] for point in front.points])
-        for name in front.objectives
-    ]
-    numbers = map(str, range(1, len(front.points) + 1))
-    headings = (
-        *("point", *(f"{name}\n({find_objective(name).unit})" for name in front.objectives)),
-        *(["schedule"] if files else []),
-    )
-    rows = zip(numbers, *columns, *([files] if files else []), strict=True)
-    return plain_table(headings, rows, left=("schedule",))
-
-
-def _distinct(name: str, values: Sequence[Fraction | None]) -> list[str]:
-    """Return values as text, with enough digits that two of the smallest difference show."""
-    objective = find_objective(name)
-    known = sorted({value * (100 if objective.percent else 1) for value in values if value})
-    steps = [float(after - before) for before, after in pairwise(known)]
-    digits = max(1, 1 - math.floor(math.log10(min(steps)))) if steps else 1
-    digits = max(digits, _SIMULATED_DIGITS if objective.simulated else 1)
-    return [objective.format(value, min(digits, _MAX_DIGITS)) for value in values]

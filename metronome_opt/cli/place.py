@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from metronome_opt.kubernetes.state.records import Change, Gang
     from metronome_opt.kubernetes.state.state import ClusterState
 
+_MAX_DRAWN = 12  # jobs
+
 
 def place(
     state: options.State,
@@ -240,7 +242,7 @@ def _place(
 
 
 def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
-    """Draw iteration times of the jobs of a state without and with a further job."""
+    """Draw iteration times without and with a further job, its own and those that it changes."""
     from metronome_opt.kubernetes.state.placement import iterations_ms
     from metronome_opt.output.tables import format_nodes
     from metronome_opt.plot import plot_placements, save_figure
@@ -248,9 +250,10 @@ def _draw(state: ClusterState, decision: PlacementDecision, path: Path) -> None:
     name, without = decision.reservation.job, iterations_ms(state)
     reservations = {**state.reservations, name: decision.reservation}
     changed = {job: after for job, _, after in decision.affected(state)}
+    most = sorted(changed, key=lambda job: without[job] / changed[job])[: _MAX_DRAWN - 1]
     times = {
-        f"without {name}": {**without, name: decision.alone_ms},
-        f"with {name}": {**without, **changed, name: decision.expected_ms},
+        f"without {name}": {name: decision.alone_ms, **{job: without[job] for job in most}},
+        f"with {name}": {**changed, name: decision.expected_ms},
     }
     nodes = {job: f"{job}\n{format_nodes(its.nodes, 2)}" for job, its in reservations.items()}
     save_figure(plot_placements(times, labels=nodes), path)

@@ -139,8 +139,6 @@ class Result:
     unshifted_ms
         Simulated iteration time by job with no job shifted or gated, where it is known; None
         unless slowdown was minimised.
-    nearest_ms
-        The same on the nearest nodes, one job after the other, where they were not stated.
     pool
         Bound of a joint model of placements; None without one.
     """
@@ -154,8 +152,7 @@ class Result:
     trajectory: tuple[ProgressEvent, ...]
     notes: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
-    unshifted_ms: Mapping[str, float] | None = None
-    nearest_ms: Mapping[str, float] | None = None
+    unshifted_ms: Mapping[str, Fraction] | None = None
     pool: PoolBound | None = None
 
     @property
@@ -218,7 +215,8 @@ class Result:
             if schedule.expected_ms is not None:
                 row["expected_ms"] = float(schedule.expected_ms[job.name])
             if self.unshifted_ms is not None:
-                row["unshifted_ms"] = self.unshifted_ms.get(job.name)
+                before = self.unshifted_ms.get(job.name)
+                row["unshifted_ms"] = None if before is None else float(before)
             rows.append(row)
         return pd.DataFrame(rows).set_index("job")
 

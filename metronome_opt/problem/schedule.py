@@ -27,7 +27,7 @@ from metronome_opt.problem.instance import Sharing
 
 SCHEDULE_FORMAT = "metronome-schedule/1"
 _OMITTED_IF_EMPTY = (
-    *("cushion_slots", "gated", "stretch_limit", "expected_ms"),
+    *("cushion_slots", "gated", "stretch_limit", "expected_ms", "before_ms"),
     *("places", "paths", "waiting", "bound_prices", "bound_pairs", "classes"),
     *("refutations", "left_out_bound", "network"),
 )
@@ -44,6 +44,7 @@ class Status(StrEnum):
 
 
 _Price = Annotated[Exact, Field(ge=0)]
+_Time = Annotated[Exact, Field(gt=0)]
 
 
 class PairPrices(Record):
@@ -122,6 +123,9 @@ class Schedule(Record):
         Share of its period by which a job may be stretched, if above its `max_stretch`.
     expected_ms
         Mean iteration time by job, as simulated, ms.
+    before_ms
+        The same before: no job gated, on the nearest nodes unless nodes were stated; of jobs for
+        which it is known.
     places
         Node of each task by job, if the jobs of a scenario were placed.
     paths
@@ -159,7 +163,8 @@ class Schedule(Record):
     cushion_slots: NonNegative = 0
     gated: FrozenMap[Name, bool] | None = None
     stretch_limit: Annotated[Exact, Field(ge=0)] | None = None
-    expected_ms: FrozenMap[Name, Annotated[Exact, Field(gt=0)]] | None = None
+    expected_ms: FrozenMap[Name, _Time] | None = None
+    before_ms: FrozenMap[Name, _Time] | None = None
     places: FrozenMap[Name, Annotated[tuple[Name, ...], Field(strict=False)]] | None = None
     paths: FrozenMap[Name, _Paths] | None = None
     waiting: Annotated[tuple[Name, ...], Field(strict=False)] = ()

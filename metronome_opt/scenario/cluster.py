@@ -129,6 +129,8 @@ class Cluster(Record):
     def _check(self) -> Self:
         if self.queue_pairs > 1 and self.routing != "ecmp":
             refuse("queue_pairs", f"is {self.queue_pairs}; only routing ecmp hashes flows; omit it")
+        if self.hash_seed and self.routing == "spray":
+            refuse("hash_seed", f"is {self.hash_seed}; routing spray hashes no flows; omit it")
         if any(rack.uplinks for rack in self.racks):
             _add_downlinks(self)
         for field in ("nodes", "racks", "links"):

@@ -215,6 +215,7 @@ class Study(Record):
         """
         cluster = self.cluster_of(cell)
         context, generator = self._context(cluster), self.draw.generator
+        is_hashed = cluster.spines > 1 and cluster.routing != "spray"
         try:
             jobs = _with(generator, _own(generator, cell)).jobs(context, seed)
         except InputError as error:
@@ -228,7 +229,7 @@ class Study(Record):
                     "workloads": self.workloads,
                     "measured": self.measured,
                     "cluster": cluster.model_copy(
-                        update={"hash_seed": cluster.hash_seed + seed * (cluster.spines > 1)}
+                        update={"hash_seed": cluster.hash_seed + seed * is_hashed}
                     ),
                     "jobs": jobs,
                 }

@@ -26,7 +26,7 @@ from metronome_opt.verify.slowdown import (
 
 _SLOWDOWN, _DELAY = "slowdown", "delay"  # simulated, so that `evaluate` does not have them
 _WITH_OFFSETS = (
-    *("offsets", "stretch", "objectives", "gated", "expected_ms"),
+    *("offsets", "stretch", "objectives", "gated", "expected_ms", "before_ms"),
     *("classes", "left_out_bound"),
 )
 
@@ -191,7 +191,17 @@ def _class_violations(instance: Instance, classes: Mapping[str, int] | None) -> 
 
 
 def _expected_violations(instance: Instance, schedule: Schedule) -> Iterator[Violation]:
-    """Yield impossible iteration times: no job is faster than isolated, or than its windows."""
+    """Yield impossible iteration times: no job is faster than isolated, or than its windows.
+
+    Before, jobs may have been on other nodes: only their best iterations bound these times.
+    """
+    best_ms = {job.name: instance.best_ms(job) for job in instance.jobs}
+    for name, time_ms in (schedule.before_ms or {}).items():
+        if name not in best_ms:
+            yield Violation(f"before_ms.{quote(name)}", str(time_ms), "no such job")
+        elif time_ms < best_ms[name]:
+            truth = f"it takes {best_ms[name]} ms at least"
+            yield Violation(f"before_ms.{name}", str(time_ms), truth)
     expected_ms = schedule.expected_ms
     if expected_ms is None:
         stated = [schedule.objectives.get(name) for name in (_SLOWDOWN, _DELAY)]

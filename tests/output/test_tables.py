@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from metronome_opt.allocation.slots.iteration_times import IterationTimes
-from metronome_opt.cli.pareto import front_table
+from metronome_opt.output.descriptions import front_table
 from metronome_opt.output.tables import gain_text, jobs_table, objectives_table, plain_table
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason

@@ -114,6 +114,11 @@ def test_queue_pairs_without_hashes_are_refused(routing: str) -> None:
     assert "queue_pairs: is 8; only routing ecmp hashes flows" in text
 
 
+def test_a_seed_without_hashes_is_refused() -> None:
+    text = fault_of(lambda: scene(fabric(routing="spray", hash_seed=3), ring("a", (0, 2))))
+    assert "hash_seed: is 3; routing spray hashes no flows" in text
+
+
 def test_two_jobs_over_two_spines_collide_with_probability_one_half() -> None:
     collisions = 0
     for seed in range(1000):

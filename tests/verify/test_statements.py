@@ -260,6 +260,8 @@ def test_true_gated_schedule_has_no_violation() -> None:
             {"expected_ms": {"a": F(44), "b": F(56), "c": F(35)}},
             "expected_ms.d: stated nothing, but all jobs are named or none",
         ),
+        ({"before_ms": {"x": F(1)}}, "before_ms.'x': stated 1, but no such job"),
+        ({"before_ms": {"a": F(1)}}, "before_ms.a: stated 1, but it takes 30 ms at least"),
         ({"expected_ms": {**TIMES, "x": F(1)}}, "expected_ms.'x': stated 1, but no such job"),
         (
             {"expected_ms": {**TIMES, "c": F(69, 2)}},  # its weight is 0

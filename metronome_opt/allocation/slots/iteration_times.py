@@ -45,11 +45,8 @@ class IterationTimes(NamedTuple):
         schedule = result.schedule
         if result.unshifted_ms is None or schedule.expected_ms is None:
             return cls.simulated(result.instance, schedule)
-        before, near = (
-            None if times is None else {name: Fraction(time) for name, time in times.items()}
-            for times in (result.unshifted_ms, result.nearest_ms)
-        )
-        return cls(before or {}, schedule.expected_ms, None if near == before else near)
+        before, first = result.unshifted_ms, schedule.before_ms
+        return cls(before, schedule.expected_ms, None if first == before else first)
 
     @classmethod
     def simulated(cls, instance: Instance, schedule: Schedule) -> IterationTimes:

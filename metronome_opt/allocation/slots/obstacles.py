@@ -16,7 +16,7 @@ _MAX_LINES, _NAMED = 3, 3
 
 _NO_SLOTS = "no slots help there: fewer jobs on the link or a wider one would"
 _PERIODS = "periods that divide one another, by other batch sizes, would help"
-_MORE = "a longer --time-limit or a larger --max-loss may find slots"
+_MORE = "a larger --max-loss may find slots"
 _STATED = "the nodes are stated: without them, allocate chooses nodes"
 
 
@@ -75,7 +75,7 @@ def explain_obstacles(
     ]
     if far:
         job = max(far, key=lambda job: isolated[job.name] / instance.best_ms(job))
-        more = f" (and {pluralise(len(far) - 1, 'more job')})" if len(far) > 1 else ""
+        more = f" ({pluralise(len(far) - 1, 'more job')} likewise)" if len(far) > 1 else ""
         lines.append(
             f"{job.name} takes {float(isolated[job.name]):,.0f} ms on its nodes even without other "
             f"jobs, {float(instance.best_ms(job)):,.0f} on its best ones{more}"

@@ -35,8 +35,7 @@ _UNTIL_JOBS_LEAVE = (
     "minimised is the weighted mean time until then"
 )
 
-_PAYS = "slots pay while computing times vary"
-_NOT_EVALUATED = "contention and latency are not known"
+_NOT_EVALUATED = "contention and latency were not computed"
 _BOUNDING, _MIN_BOUNDING = 0.2, 1.0  # of the time, for the bound; and seconds at least
 _CHANGES_PER_S = 500_000  # of rates, whose contention is computed
 
@@ -91,8 +90,9 @@ def solve_slowdown(
     )
     limit = max(shares, default=None)
     evaluation, notes = _evaluate(instance, plan, limit, budget)
-    times = value = delay_now = None
+    times = before = value = delay_now = None
     if outcome:
+        before = expected_ms(instance, Plan(instance.unshifted), outcome.unshifted)
         known = expected_ms(instance, plan, outcome.slowdowns)
         value, delay_now = mean_slowdown(instance, known), delay(instance, known)
         times = None if value is None else known
@@ -124,6 +124,7 @@ def solve_slowdown(
         else None,
         stretch_limit=limit,
         expected_ms=times,
+        before_ms=before,
     )
     stop = budget.stop if outcome or budget.stopped else StopReason.TIME_LIMIT
     levels = (name if name == DELAY else SLOWDOWN for name in names)
@@ -137,14 +138,7 @@ def solve_slowdown(
         trajectory=tuple(trajectory),
         levels=tuple(Level(name, schedule.objectives[name], proved) for name in levels),
         notes=tuple(notes),
-        unshifted_ms=None
-        if outcome is None
-        else {
-            name: float(time)
-            for name, time in expected_ms(
-                instance, Plan(instance.unshifted), outcome.unshifted
-            ).items()
-        },
+        unshifted_ms=before,
     )
 
 
@@ -163,7 +157,7 @@ def _evaluate(
         hyperperiod = math.lcm(*(periods[job.name] for job in users))
         changes += sum(2 * len(j.phases) * hyperperiod // periods[j.name] for j in users)
     if changes > time_s * _CHANGES_PER_S:
-        return None, [f"{_NOT_EVALUATED}: no time for the {changes:,} changes of rates in them"]
+        return None, [f"{_NOT_EVALUATED}: no time for {changes:,} changes of rates"]
     return evaluate(instance, plan.offsets, stretch, stretch_limit=stretch_limit), []
 
 
@@ -177,7 +171,7 @@ def warm_up_engine() -> None:
 def _robustness(
     instance: Instance, plan: Plan, options: SlotSearchOptions, budget: Budget
 ) -> list[str]:
-    """Return up to which jitter a plan pays, as text; nothing without windows, classes or time."""
+    """Return with which jitter a plan pays, as text; nothing without windows, classes or time."""
     if not (plan.periods or plan.classes) or budget.stopped:
         return []
     free, pays = Plan(instance.unshifted), 1.0
@@ -196,10 +190,10 @@ def _robustness(
             break
         gated, ungated = (simulator.value(simulator.slowdowns(tried)) for tried in (plan, free))
         if gated >= ungated:
-            worse = f"at {factor:g} times the slowdown is {gated:.4f}, without slots {ungated:.4f}"
-            return [f"{_PAYS} up to {pays:g} times as much as stated; {worse}"]
+            means = f"slowdown {gated:.4f}, without slots {ungated:.4f}"
+            return [f"with {factor:g} times the stated jitter these slots do not pay: {means}"]
         pays = factor
-    return [f"{_PAYS} {pays:g} times as much as stated, perhaps more"] if pays > 1 else []
+    return [f"these slots pay with {pays:g} times the stated jitter, too"] if pays > 1 else []
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:

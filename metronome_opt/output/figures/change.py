@@ -11,9 +11,11 @@ from metronome_opt.allocation.slots.plan import mean_slowdown
 from metronome_opt.errors import InputError
 from metronome_opt.output.figures import style
 from metronome_opt.output.figures.demand import draw_schedule, find_link
+from metronome_opt.output.figures.heatmap import plot_overview
 from metronome_opt.output.figures.picture import legend_below, new_figure
 from metronome_opt.output.figures.placements import plot_placements
 from metronome_opt.output.figures.timeline import plot_timeline, timeline_entries
+from metronome_opt.problem.objectives import find_objective
 from metronome_opt.problem.result import Result
 
 _MAX_JOBS = 12  # whose times are drawn, those that change most
@@ -22,13 +24,19 @@ _PERIODS = 3  # of the longest job on the link
 _WIDTH, _BARS, _TIMELINE = 9.0, 3.0, 1.7  # inches
 
 
+def plot_result(result: Result) -> Figure:
+    """Draw what a result changes: iteration times, or demand on all links if it minimises that."""
+    is_simulated = find_objective(result.schedule.primary_objective).simulated
+    return (plot_change if is_simulated else plot_overview)(result)
+
+
 @rc_context(style.SHEET)
 def plot_change(result: Result) -> Figure:
     """Draw iteration times before and now, and below them the link that gains most over time.
 
-    Before, no job was gated, and jobs were on the nearest nodes unless these were stated. The link
-    is drawn with the nodes of the result; without a link of several jobs, or where hyperperiods
-    are too long to draw, none is.
+    Before, no job was gated, and jobs were on the nearest nodes unless nodes were stated. The link
+    is drawn at the nodes of the result, without slots and with them, or once if no job is gated;
+    without a link of several jobs, or where hyperperiods are too long to draw, none is.
 
     Parameters
     ----------
@@ -48,7 +56,11 @@ def plot_change(result: Result) -> Figure:
         for name, by in (("before", times.first), ("now", times.after))
     }
     link = _find_link(result)
-    heights = [_BARS] * bool(jobs) + ([] if link is None else [_TIMELINE, _TIMELINE])
+    cases: dict[str, Problem] = {}
+    if link is not None:
+        is_gated = any((result.schedule.gated or result.offsets).values())
+        cases = {"without slots": instance, "with slots": result} if is_gated else {"now": result}
+    heights = [_BARS] * bool(jobs) + [_TIMELINE] * len(cases)
     means = (mean_slowdown(instance, by) for by in (times.first, times.after))
     slowdown = " before, ".join("unknown" if m is None else f"{float(m):.3f}" for m in means)
     title = f"{style.shorten(instance.name, 60)}: mean slowdown {slowdown} now"
@@ -58,15 +70,17 @@ def plot_change(result: Result) -> Figure:
     if jobs:
         plot_placements(drawn, ax=bars)
         bars.tick_params(axis="x", labelrotation=20 * (len(jobs) > _SHORT_ROW))
+        if len(jobs) < len(change):
+            bars.set_title(f"{len(jobs)} of {len(change)} jobs, those that change most")
     if link is not None:
-        cases: dict[str, Problem] = {"before, without slots": instance, "now": result}
         for axes, (case, problem) in zip(links, cases.items(), strict=True):
             said = f"demand on {style.shorten(link, 60)} {case}"
             plot_timeline(problem, link, title=said, legend=False, max_periods=_PERIODS, ax=axes)
         ends = [axes.get_xlim()[1] for axes in links], [axes.get_ylim()[1] for axes in links]
         for axes in links:
             axes.set(xlim=(0, min(ends[0])), ylim=(0, max(ends[1])))
-        links[0].set_xlabel("")
+        for axes in links[:-1]:
+            axes.set_xlabel("")
         legend_below(figure, timeline_entries(instance, find_link(instance, link)))
     return figure
 

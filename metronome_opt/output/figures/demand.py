@@ -142,12 +142,12 @@ def link_title(instance: Instance, link: Link) -> str:
 
 
 def job_labels(instance: Instance, link: Link) -> list[str]:
-    """Return the legend texts of the jobs of a link, numbered as in the figure."""
+    """Return the legend texts of the jobs of a link."""
     labels = []
-    for number, job in enumerate(jobs_of(instance, link), start=1):
+    for job in jobs_of(instance, link):
         flows = job.links[link.name]
         many = f", {flows} flows" if flows > 1 else ""
-        labels.append(f"{number}  {shorten(job.name)} (weight {job.weight}{many})")
+        labels.append(f"{shorten(job.name)} (weight {job.weight}{many})")
     return labels
 
 

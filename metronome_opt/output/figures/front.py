@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import cycle
@@ -22,7 +21,7 @@ Values = Mapping[str, Fraction | None]
 _WIDTH, _HEIGHT = 6.4, 4.6  # inches
 _AIR = 0.08  # beside the points, of their extent
 _BEYOND = 0.15  # of the extent of the values: how far to the right "no limit" is drawn
-_MAX_NUMBERS = 30
+_APART = 0.03  # of an axis, between points that are numbered
 
 # Shapes say it without the colours.
 _MARKERS = {"greedy": ("^", "#D55E00"), "cassini": ("s", "#009E73"), "unshifted": ("X", "#595959")}
@@ -77,9 +76,12 @@ def plot_front(
         ax.scatter(
             at[x], at[y], s=90, marker=marker, facecolors="none", edgecolors=colour, label=str(name)
         )
-    every = math.ceil(len(points) / _MAX_NUMBERS)
-    for number, at in points.iloc[::every].iterrows():
-        ax.annotate(str(number), (at[x], at[y]), (4, 4), textcoords="offset points")
+    extent = {name: abs(high - low) for name, (low, high) in limits.items()}
+    last: pd.Series[float] | None = None
+    for number, at in points.iterrows():
+        if last is None or any(abs(at[n] - last[n]) > _APART * extent[n] for n in (x, y)):
+            ax.annotate(str(number), (at[x], at[y]), (4, 4), textcoords="offset points")
+            last = at
     if len(schedules):
         ax.legend()
     return ax

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,17 @@ from metronome_opt.output.figures import style
 from metronome_opt.output.figures.picture import job_entries, legend_beside, new_axes
 from metronome_opt.scenario.cluster import Cluster
 
-_COLUMNS, _NARROWEST = 64, 24  # racks side by side
+_COLUMNS, _FEWEST = 64, 4  # racks side by side
 _COLUMN, _ROW = 0.17, 0.13  # inches of a rack and of a node
-_MARGIN = 2.8  # inches around all, with a legend
+_MARGIN, _NARROWEST = 2.8, 4.0  # inches around all, with a legend; and of all racks
 _CELL = 0.85  # width of a node in its column
 _ROWS_OF_NAME = 4  # below a rack
 _Band = tuple[str, list[tuple[str, list[str]]]]  # a title, and racks with their nodes
 _GAP = 2.0  # rows between bands, with their title
 
-_HEIGHT, _PER_JOB, _MIN_WIDTH = 3.6, 1.1, 5.0  # inches
+_HEIGHT, _PER_JOB, _MIN_WIDTH = 3.6, 1.2, 5.0  # inches
 _COLOURS = ("#595959", "#E69F00", style.BLUE, "#009E73")
+_LABEL = 16  # characters of a line below a job
 _SHARE = 0.8  # of the distance between jobs that their bars take
 
 
@@ -46,9 +48,9 @@ def plot_tree(
     """
     bands = _bands(cluster)
     depths = [max(len(nodes) for _, nodes in racks) for _, racks in bands]
-    width = max(_NARROWEST, *(len(racks) for _, racks in bands))
+    width = max(_FEWEST, *(len(racks) for _, racks in bands))
     height = sum(depths) + len(bands) * (_GAP + _ROWS_OF_NAME)
-    ax = ax or new_axes(_MARGIN + _COLUMN * width, _MARGIN + _ROW * height)
+    ax = ax or new_axes(_MARGIN + max(_NARROWEST, _COLUMN * width), _MARGIN + _ROW * height)
     place: dict[str, tuple[float, float]] = {}
     top = _GAP
     for (title, racks), depth in zip(bands, depths, strict=True):
@@ -90,10 +92,15 @@ def _bands(cluster: Cluster) -> list[_Band]:
     for above, racks in sorted(below.items(), key=lambda band: band[0][::-1]):
         racks.sort(key=lambda rack: (len(rack[0]), rack[0]))
         count = sum(len(held) for _, held in racks)
-        title = f"{' in '.join(above) or 'top'}: {count} nodes, {len(racks)} racks"
+        title = f"{' in '.join(above) or 'cluster'}: {count} nodes, {len(racks)} racks"
         starts = range(0, len(racks), _COLUMNS)
         bands += [("" if at else title, racks[at : at + _COLUMNS]) for at in starts]
     return bands
+
+
+def _wrap(label: str) -> str:
+    """Return a label in lines that fit below the bars of a job."""
+    return "\n".join(fill(line, _LABEL) for line in label.splitlines())
 
 
 @rc_context(style.SHEET)
@@ -124,7 +131,8 @@ def plot_placements(
         colour = colours[number % len(colours)]
         bars = ax.bar(left, heights, width, label=label, color=colour)
         ax.bar_label(bars, fmt="%.0f", fontsize="x-small")
-    texts = [style.shorten(job, 16) if labels is None else labels[job] for job in jobs]
+    names = [style.shorten(job, 16) for job in jobs]
+    texts = names if labels is None else [_wrap(labels[job]) for job in jobs]
     ax.set_xticks(range(len(jobs)), texts)
     ax.set_ylabel("iteration (ms)")
     ax.legend(ncols=len(times), loc="upper left", frameon=False)

@@ -73,7 +73,8 @@ def job_style(position: int, bursts: int = 1) -> dict[str, Any]:
 
 def line_colour(position: int) -> str:
     """Return the colour of a line; grey, blue, orange and green come first."""
-    return (*_LINES, *_COLOURS)[position % (len(_LINES) + len(_COLOURS))]
+    colours = tuple(dict.fromkeys((*_LINES, *_COLOURS)))
+    return colours[position % len(colours)]
 
 
 # ------------------------------------------------------------------ policies

@@ -110,13 +110,16 @@ def _page_data(problem: PlacedInstance, points: Sequence[Point]) -> dict[str, An
         else evaluate(instance, instance.unshifted, cushion_slots=cushion_slots)
         for cushion_slots in {point.schedule.cushion_slots for point in points}
     }
-    unshifted = iteration_times(instance, Plan(instance.unshifted), points[0].schedule.network)
+    first = points[0].schedule
+    before_ms = first.before_ms or iteration_times(
+        instance, Plan(instance.unshifted), first.network
+    )
     return {
         "generator": f"metronome-opt {version('metronome-opt')}",
         "units": {name: find_objective(name).unit for name in OBJECTIVES},
         "instance": _instance(problem),
-        "unshifted_ms": _rounded(instance, unshifted),
-        "slowdown": _slowdown(instance, unshifted),
+        "before_ms": _rounded(instance, before_ms),
+        "slowdown": _slowdown(instance, before_ms),
         "points": [
             _point(instance, point, truth, before[point.schedule.cushion_slots])
             for point, truth in zip(points, evaluations, strict=True)

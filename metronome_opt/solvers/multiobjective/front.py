@@ -197,6 +197,6 @@ class FrontEvent:
     proved: tuple[Values, ...] = ()
 
     def describe(self) -> str:
-        """Return the points so far, and how many parts are done."""
-        points = pluralise(self.points, "point")
-        return f"{points}; {self.done} of {pluralise(self.parts, 'part')} done"
+        """Return the points so far, and how many of several parts are done."""
+        done = f"; {self.done} of {self.parts} groups of jobs done" if self.parts > 1 else ""
+        return pluralise(self.points, "point") + done

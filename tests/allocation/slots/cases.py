@@ -67,7 +67,7 @@ def expected_of(result: Result) -> Mapping[str, Fraction]:
     return result.schedule.expected_ms
 
 
-def unshifted_of(result: Result) -> Mapping[str, float]:
+def unshifted_of(result: Result) -> Mapping[str, Fraction]:
     """Return the iteration times with no job gated."""
     assert result.unshifted_ms is not None
     return result.unshifted_ms

@@ -38,7 +38,7 @@ Captured = pytest.CaptureFixture[str]
 
 def unshifted_ms(**options: Any) -> float:
     result = minimum(MEETING, **options)
-    return unshifted_of(result)["a"]
+    return float(unshifted_of(result)["a"])
 
 
 def test_jobs_that_meet_are_gated_where_links_are_shared_fairly() -> None:

@@ -79,7 +79,7 @@ def test_timeline_stacks_jobs_and_hatches_excess_demand() -> None:
     assert axes.get_xlim() == (0, 60)
     labels = {"capacity 50 Gbit/s", "demand above capacity", "Gbit/s", "time (ms)"}
     title = "Link node-0: capacity 50 Gbit/s, hyperperiod 60 ms; contention 2,083 weight × Mbit/s"
-    labels |= {title, f"1  {HEAVY} (weight 4)", f"2  {LIGHT} (weight 1, 2 flows)"}
+    labels |= {title, f"{HEAVY} (weight 4)", f"{LIGHT} (weight 1, 2 flows)"}
     assert labels <= set(texts(axes))
     after = plot_timeline(instance(), "node-0", AFTER)
     assert boxes(after, "timeline-job-2") == [(15, 20, 0, 40), (35, 40, 0, 40), (55, 60, 15, 55)]

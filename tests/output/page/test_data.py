@@ -49,10 +49,18 @@ def test_page_has_simulated_iteration_times() -> None:
     together, apart = (schedule_of(instance, {"a": 0, "b": offset}) for offset in (0, 8))
     data = data_of(page_of(instance, together, apart))
     # Unshifted they meet, and are late on two networks by chance; apart they keep their periods.
-    assert min(data["unshifted_ms"]) > 100
-    assert data["unshifted_ms"] != pytest.approx([200, 100], rel=0.03)
+    assert min(data["before_ms"]) > 100
+    assert data["before_ms"] != pytest.approx([200, 100], rel=0.03)
     assert data["points"][1]["times_ms"] == pytest.approx([200, 100], rel=0.03)
     assert data["points"][0]["times_ms"] != data["points"][1]["times_ms"]
+
+
+def test_stated_times_before_are_not_simulated_again() -> None:
+    instance = two_jobs()
+    schedule = schedule_of(instance, {"a": 0, "b": 8})
+    stated = schedule.model_copy(update={"before_ms": {"a": Fraction(300), "b": Fraction(150)}})
+    data = data_of(page_of(instance, stated))
+    assert (data["before_ms"], data["slowdown"]) == ([300, 150], "1.5000")
 
 
 def test_values_before_include_cushion() -> None:

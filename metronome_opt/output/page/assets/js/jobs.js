@@ -44,13 +44,13 @@ export class JobTable {
   // Iteration times before and now, one bar above the other, as shares of the longer one.
   #bars(job) {
     const { data, point } = this.state;
-    const longest = Math.max(data.unshifted_ms[job], point.times_ms[job], 1);
+    const longest = Math.max(data.before_ms[job], point.times_ms[job], 1);
     const bar = (name, ms, y) =>
       svg("rect", { class: name, x: 0, y, width: (100 * (ms ?? 0)) / longest, height: 5 });
     return svg(
       "svg",
       { viewBox: "0 0 100 12", preserveAspectRatio: "none" },
-      bar("before", data.unshifted_ms[job], 0),
+      bar("before", data.before_ms[job], 0),
       bar("now", point.times_ms[job], 6),
     );
   }
@@ -83,7 +83,7 @@ export class JobTable {
       cell("priority", `${job.weight}`),
       html("td", { class: "where", "data-label": "nodes" }, data.instance.jobs[job.index].where),
       cell("alone", tenths(data.instance.jobs[job.index].alone_ms)),
-      cell("before", tenths(data.unshifted_ms[job.index])),
+      cell("before", tenths(data.before_ms[job.index])),
       cell("now", tenths(point.times_ms[job.index])),
       html("td", { class: "bars", "aria-hidden": "true" }, this.#bars(job.index)),
       cell("offset, slots", offset),
