@@ -193,7 +193,7 @@ class Study(Record):
         return self.model_copy(update={"draw": Draw(trace=_with(trace, {"file": file}))})
 
     def with_iterations(self, iterations: int) -> Self:
-        """Return the study where each given job runs `iterations`; itself if one states a number."""
+        """Return the study whose given jobs run `iterations`; itself if one states a number."""
         generator = self.draw.generator
         if not isinstance(generator, Given) or any(job.iterations for job in generator.work):
             return self
