@@ -27,7 +27,7 @@ _Suites = Annotated[
     typer.Option(
         "--suite",
         metavar="NAMES",
-        help="Names of stored suites, or files or folders of instances and scenarios, "
+        help="Names of stored suites, instances or scenarios, or files or folders of such, "
         "separated by commas, or all.",
     ),
 ]
