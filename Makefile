@@ -36,14 +36,14 @@ $(KERNELS): $(STAMP)
 		$(BIN)/metronome solve paper-24 --time-limit 1; } >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check: $(STAMP) ## that installed packages agree
+check: $(STAMP) ## whether installed packages agree
 	$(BIN)/python -m pip check --disable-pip-version-check
 
-lint: $(STAMP) ## ruff
+lint: $(STAMP) ## ruff: style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP) ## mypy
+types: $(STAMP) ## mypy: types
 	$(BIN)/mypy
 
 # The site, in build/docs; its sources are read where they lie.
