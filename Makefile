@@ -24,9 +24,10 @@ $(STAMP): requirements.lock pyproject.toml
 		{ echo "metronome-opt needs Python 3.11 or later; say: make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo "no virtual environment could be made; on Debian: apt install python3-venv"; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@echo "setting up $(VENV), once: some minutes, 1.5 GB"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
 $(KERNELS): $(STAMP)
@@ -35,14 +36,14 @@ $(KERNELS): $(STAMP)
 		$(BIN)/metronome solve paper-24 --time-limit 1; } >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
 
-check: $(STAMP) ## that installed packages agree
+check: $(STAMP) ## whether installed packages agree
 	$(BIN)/python -m pip check --disable-pip-version-check
 
-lint: $(STAMP) ## ruff
+lint: $(STAMP) ## ruff: style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP) ## mypy
+types: $(STAMP) ## mypy: types
 	$(BIN)/mypy
 
 # The site, in build/docs; its sources are read where they lie.

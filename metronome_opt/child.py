@@ -310,7 +310,7 @@ def _main(fd: int, memory_mb: int | None = None) -> None:
 
 
 def _serve(connection: socket.socket) -> None:
-    """Load what tasks need, and fork for one task after the other; a fork returns at its end."""
+    """Load what tasks need, and fork for one task after the other."""
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads: OpenBLAS ends its
     parent = os.getppid()
 
@@ -345,7 +345,8 @@ def _serve(connection: socket.socket) -> None:
             os.environ["TMPDIR"] = folder
             tempfile.tempdir = None
             _run(pipe, memory_mb)
-            return
+            sys.stdout.flush()
+            os._exit(0)  # else the interpreter's end copies the memory that it shares
         os.close(pipe)
         _, status, usage = os.wait4(child, 0)
         end = child, os.waitstatus_to_exitcode(status), usage.ru_maxrss

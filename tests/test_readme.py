@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from metronome_opt.__main__ import main
-from tests.transcripts import ROOT, agrees, commands, run, session
+from tests.transcripts import ROOT, agrees, commands, run, section, session
 
 ENVIRONMENT = {
     **os.environ,
@@ -26,6 +28,15 @@ def test_the_quick_start_prints_what_it_shows(tmp_path: Path) -> None:
         assert agrees(printed, expected), (command, printed)
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert (tmp_path / "claims" / "claims.yaml").exists()
+
+
+@pytest.mark.slow
+def test_the_commands_of_each_user_work(tmp_path: Path) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    *_, block = re.findall(r"```sh\n(.*?)```", section("README.md", "Quick start"), re.DOTALL)
+    subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=ENVIRONMENT, check=True)
+    for written in ("compared/report.html", "simulation/estimates.csv", "scenario.yaml"):
+        assert (tmp_path / written).exists()
 
 
 @pytest.mark.slow

@@ -156,6 +156,7 @@ def _part(name: str, fields: object) -> tuple[str, Part | Race]:
 
 def run_race(race: Race, path: Path, *, small: bool) -> list[str]:
     """Run what is not there yet, one case after the other; return the command."""
+    make_folder(path.parent)
     words = race.command(small=small)
     _run([*words[1:], "--output", str(path), *(("--resume",) if path.exists() else ())])
     return [" ".join(words)]

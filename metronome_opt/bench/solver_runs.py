@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from metronome_opt.bench.campaign import Case, CaseRecord, Seconds
 from metronome_opt.bench.process import Limits, Send, TaskOutcome
 from metronome_opt.bench.suites import Member
-from metronome_opt.errors import InputError, SolverError
+from metronome_opt.errors import InputError, MissingBackendError, SolverError
 from metronome_opt.files.journal import read_journal
 from metronome_opt.files.records import Exact, FrozenMap, Positive
 from metronome_opt.problem.instance import Instance
@@ -135,8 +135,9 @@ def plan(
     workers
         Threads of a case.
     """
+    load = partial(_load, tuple(solver.name for solver in solvers if solver.is_own))
     cases = (
-        _case(member, solver, seed, limits(member), workers)
+        _case(member, solver, seed, limits(member), workers, load)
         for member in members
         for seed in range(seeds)
         for solver in solvers
@@ -146,7 +147,12 @@ def plan(
 
 
 def _case(
-    member: Member, solver: Solver, seed: int, limits: Limits, workers: int
+    member: Member,
+    solver: Solver,
+    seed: int,
+    limits: Limits,
+    workers: int,
+    load: Callable[[], object],
 ) -> Case[SolverRecord]:
     entry, where = member.entry, solver.where
     fields = {
@@ -170,9 +176,7 @@ def _case(
     )
     results = partial(_verified, member.instance, solver.name, seed)
     title = f"{entry.name} {solver.name} seed {seed}"
-    return Case(
-        title, SolverRecord, fields, limits, lambda: task, results, _warm_up, solver.packages
-    )
+    return Case(title, SolverRecord, fields, limits, lambda: task, results, load, solver.packages)
 
 
 def _run_solver(
@@ -225,6 +229,14 @@ def _run_solver(
         build_s=round(run.build_s, 6),
         notes=run.notes,
     )
+
+
+def _load(solvers: Iterable[str]) -> None:
+    """Import what these solvers need and load kernels; no solver runs whose threads forks lack."""
+    for name in solvers:
+        with suppress(MissingBackendError):  # repeated by its cases
+            find_solver(name).import_packages()
+    _warm_up()
 
 
 def _warm_up(solver: str = "auto", threads: int = 1) -> None:

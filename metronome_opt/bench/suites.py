@@ -20,6 +20,7 @@ from metronome_opt.files.records import Name, NonNegative, Record, dump_document
 from metronome_opt.problem.instance import INSTANCE_FORMAT, Instance
 from metronome_opt.scenario.build import build_problem
 from metronome_opt.scenario.scenario_file import SCENARIO_FORMAT, read_source
+from metronome_opt.scenario.workload import find_files
 from metronome_opt.simulation.study import shipped_folder
 from metronome_opt.solvers.arguments import DEFAULT_TIME_LIMIT
 
@@ -184,22 +185,27 @@ def _index_of_files(family: str, source: Path, files: Sequence[Path]) -> _Index:
 def find_suites(wanted: str) -> list[Suite]:
     """Return suites by name, folder or file, separated by commas; ``all`` are those of the package.
 
-    In this order, without repetition. An unknown name is an `InputError` that lists the suites.
+    In this order, without repetition. A stored instance or a shipped scenario is a suite of one. An
+    unknown name is an `InputError` that lists the suites.
     """
-    indices = sorted(shipped_folder("suites").glob(f"*/{INDEX}"))
-    shipped = {index.parent.name: index.parent for index in indices}
+    folder = shipped_folder("suites")
+    shipped = {index.parent.name: index.parent for index in sorted(folder.glob(f"*/{INDEX}"))}
+    stored = {path.stem: path for path in folder.glob("*/*.json") if path.name != INDEX}
+    stored |= find_files("scenarios")
     chosen: list[Path] = []
     for name in filter(None, map(str.strip, wanted.split(","))):
         if name == "all":
             chosen += shipped.values()
         elif name in shipped or Path(name).exists():
             chosen.append(shipped.get(name, Path(name)))
+        elif name in stored:
+            chosen.append(stored[name])
         else:
             chosen = []
             break
     if not chosen:
         raise InputError(
-            f"suite: {quote(wanted)} is not known: it is no file or folder; choose from "
-            f"{', '.join(shipped)}"
+            f"suite: {quote(wanted)} is not known: it is no file, folder, stored instance or "
+            f"scenario; choose from {', '.join(shipped)}"
         )
     return [read_suite(path) for path in dict.fromkeys(chosen)]

@@ -27,7 +27,7 @@ _Suites = Annotated[
     typer.Option(
         "--suite",
         metavar="NAMES",
-        help="Names of stored suites, or files or folders of instances and scenarios, "
+        help="Names of stored suites, instances or scenarios, or files or folders of such, "
         "separated by commas, or all.",
     ),
 ]
@@ -110,13 +110,20 @@ def run(
     cases = plan(members, chosen, seeds=replications, limits=limits, workers=threads)
     with Journal(output, SolverRecord, resume=resume) as file:
         pool = local_pool(processes or 1) if dask is None else dask_pool(dask, processes)
+        held = len(file.records)
         counts = run_remaining(cases, file, pool, output)
+        added = file.records[held:]
     if counts is None:
         return options.INTERRUPTED
     lost = counts.pop(LOST, 0)
     kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in counts.most_common())
-    added = pluralise(counts.total(), "record")
-    typer.echo(f"{added} of contention added" + (f" ({kinds})" if kinds else ""))
+    # A killed task states no time of its own.
+    solving = sum(
+        record.wall_s if record.runtime_s is None else record.runtime_s for record in added
+    )
+    starting = sum(record.wall_s for record in added) - solving
+    times = f"{solving:.0f} s solving, {starting:.0f} s starting processes"
+    typer.echo(pluralise(len(added), "case") + (f" ({kinds}): {times}" if kinds else ""))
     options.wrote(output)
     if lost:
         typer.echo(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metronome_opt.simulation.study import Study
 
 _GRACE_S = 1.0
+_ITERATIONS = 1000  # where no job states them
 
 
 def simulate(
@@ -71,7 +72,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Conditions that replace those of the study: jitter=0.05,sharing=strict.",
+            help="Conditions that replace those of the study: jitter=0.05,network=tcp.",
             show_default="none",
         ),
     ] = None,
@@ -123,17 +124,19 @@ def simulate(
     study = _study(scenario)
     if trace is not None:
         study = study.of_trace(str(trace))
+    elif (whole := study.with_iterations(_ITERATIONS)) is not study:
+        note(f"no job states how many iterations it runs: each runs {_ITERATIONS:,}")
+        study = whole
     chosen_policies = _policies(study, policies)
     with error_context("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {
-        name: read_value(text) for name, text in read_pairs("--conditions", conditions).items()
+        "sharing" if name == "network" else name: read_value(text)
+        for name, text in read_pairs("--conditions", conditions).items()
     }
     if network is not None:
         if "sharing" in overrides:
-            raise InputError(
-                "--network: conflicts with sharing of --conditions; give one of the two"
-            )
+            raise InputError("--network: stands in --conditions, too; give one of the two")
         overrides["sharing"] = network
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with error_context("--conditions"):

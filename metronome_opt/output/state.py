@@ -56,7 +56,7 @@ def _jobs_table(state: ClusterState) -> Table:
         )
         for job, reservation in state.reservations.items()
     ]
-    counts = ("weight", "tasks", "nodes", "racks")
+    counts = ("priority", "tasks", "nodes", "racks")
     headings = ("job", *counts, "period\n(ms)", "offset\n(ms)", "placement")
     return plain_table(headings, rows, left=("placement",))
 

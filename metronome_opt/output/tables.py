@@ -128,7 +128,7 @@ def traffic_table(problem: PlacedInstance) -> Table:
             f"{float(iteration.duration):,.1f}",
             f"{job.period * slot_ms:,}",
             str(len(job.phases)),
-            f"{job.peak:,}",
+            f"{job.peak:,}" if job.links else "-",  # inside a node it is no link's
             where.get(job.name, "-"),
         )
         for job, traffic, iteration in zip(
@@ -136,7 +136,7 @@ def traffic_table(problem: PlacedInstance) -> Table:
         )
     ]
     headings = (
-        *("job", "weight", "tasks", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
+        *("job", "priority", "tasks", "traffic", "iteration\n(ms)", "period\n(ms)", "bursts"),
         *("peak\n(Mbit/s)", "nodes"),
     )
     return plain_table(headings, rows, left=("traffic", "nodes"))

@@ -192,6 +192,14 @@ class Study(Record):
         trace = generator if isinstance(generator, Trace) else Trace()
         return self.model_copy(update={"draw": Draw(trace=_with(trace, {"file": file}))})
 
+    def with_iterations(self, iterations: int) -> Self:
+        """Return the study whose given jobs run `iterations`; itself if one states a number."""
+        generator = self.draw.generator
+        if not isinstance(generator, Given) or any(job.iterations for job in generator.work):
+            return self
+        work = tuple(job.model_copy(update={"iterations": iterations}) for job in generator.work)
+        return self.model_copy(update={"draw": Draw(given=Given(work=work))})
+
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """All combinations of the values of the grid; one without settings if there is no grid."""

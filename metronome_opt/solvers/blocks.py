@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from fractions import Fraction
 
-from metronome_opt.errors import SolverError, describe_error, pluralise
+from metronome_opt.errors import SolverError, describe_error
 from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import StopReason
 from metronome_opt.solvers import greedy, local
@@ -116,13 +116,13 @@ class Blocks:
         proved = Counter(block.bound_by for block in blocks if block.proved)
         ways = [f"{count} by {way}" for way, count in sorted(proved.items())]
         left = [block for block in blocks if not block.proved]
-        text = f"{pluralise(len(blocks), 'group')} of jobs that share no links"
-        if ways:
-            text += f", proved optimal: {', '.join(ways)}"
+        parts = [f"proved optimal: {', '.join(ways)}"] if ways else []
         if left:
             sizes = ", ".join(str(len(block.instance.jobs)) for block in left[-5:])
             more = "..., " if len(left) > 5 else ""
-            text += f", not proved: {len(left)}, of {more}{sizes} jobs"
+            parts.append(f"not proved: {len(left)}, of {more}{sizes} jobs")
+        groups = f"jobs form {len(blocks)} groups without common links"
+        text = "; ".join([groups if len(blocks) > 1 else "all jobs form one group", *parts])
         notes = self._whole.notes
         if blocks:
             notes.append(text)

@@ -87,7 +87,7 @@ class Solver:
         """
         from metronome_opt.solvers.imports import IMPORTS
 
-        for package in self.packages:
+        for package in set(self.packages) & set(IMPORTS):
             IMPORTS[package]()
 
     @property

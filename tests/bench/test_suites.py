@@ -43,6 +43,17 @@ def test_suites_are_found_by_name_or_folder(folder: Path) -> None:
     assert {"single", "paper", "fabric"} <= set(families("all"))
 
 
+def test_a_stored_instance_or_a_scenario_is_a_suite_of_one_unless_a_folder_is_called_so(
+    folder: Path,
+) -> None:
+    assert families("single-5-test-0,fleet,paper") == ["single-5-test-0", "fleet", "paper"]
+    (one, *_) = find_suites("single-5-test-0,fleet")
+    (stored,) = find_suites("single")[0].members(names={"single-5-test-0"})
+    assert [member.instance for member in one.members("test")] == [stored.instance]
+    write_suite(folder / "fleet", [(called("f0"), "test")])
+    assert [entry.name for entry in find_suites("fleet")[0].entries()] == ["f0"]
+
+
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A folder without an index: an instance, a scenario, and other files."""
@@ -122,7 +133,7 @@ def test_members_by_split_and_name(folder: Path) -> None:
 def test_an_unknown_suite_is_one_line_that_lists_the_names(wanted: str, folder: Path) -> None:
     del folder
     with pytest.raises(
-        InputError, match=r"is no file or folder; choose from allocation, coprime, "
+        InputError, match=r"is no file, folder, .* or scenario; choose from allocation, coprime, "
     ):
         find_suites(wanted)
 

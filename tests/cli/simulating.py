@@ -25,12 +25,13 @@ STUDY: dict[str, Any] = {
 def write_files(folder: Path) -> None:
     """Write all of them, and a folder that holds something else."""
     work = [job | {"workers": 8, "nodes": None} for job in _JOBS]
-    short = [{key: job[key] for key in job if key != "iterations"} for job in _JOBS]
+    first = {key: job for key, job in _JOBS[0].items() if key != "iterations"}
     documents = {
         "pair": SCENARIO,
         "endless": STUDY,
         "large": SCENARIO | {"jobs": work},
-        "short": SCENARIO | {"jobs": short},
+        "short": SCENARIO | {"jobs": [first, *_JOBS[1:]]},
+        "unstated": SCENARIO | {"jobs": [first, first | {"name": "other"}]},
     }
     for name, document in documents.items():
         (folder / f"{name}.yaml").write_text(json.dumps(document), encoding="utf-8")

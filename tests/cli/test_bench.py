@@ -39,7 +39,7 @@ def test_run_records_each_case_once_and_resumes(capsys: Captured) -> None:
     line = "bench run --suite easy --replications 2 --workers 1 --solvers"
     assert metronome(f"{line} greedy,random") == 0
     out, error = capsys.readouterr()
-    assert "3 records of contention added (3 schedule)" in out
+    assert "3 cases (3 schedule): 0 s solving, " in out
     assert "[3/3] two-jobs random seed 1: " in error
     records = read_records([Path("campaign.jsonl")])
     # greedy takes no seed and runs once; the solvers take turns

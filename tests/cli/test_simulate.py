@@ -72,11 +72,21 @@ def test_a_scenario_is_simulated_reported_and_resumed(folder: Path, capsys: Capt
     assert {path: path.read_bytes() for path in written} == written
 
 
-def test_network_is_a_condition(folder: Path) -> None:
-    line = "simulate pair.yaml --output out --policies default --replications 1 --network tcp"
+@pytest.mark.parametrize("option", ["--network tcp", "--conditions network=tcp"])
+def test_network_is_a_condition(option: str, folder: Path) -> None:
+    line = f"simulate pair.yaml --output out --policies default --replications 1 {option}"
     assert metronome(line) == 0
     (record,) = records(folder / "out")
     assert record.conditions.sharing == "tcp"
+
+
+def test_jobs_without_iterations_run_a_thousand(folder: Path, capsys: Captured) -> None:
+    assert metronome("simulate unstated.yaml --output out --policies ideal") == 0
+    assert (
+        "note: no job states how many iterations it runs: each runs 1,000"
+        in capsys.readouterr().err
+    )
+    assert pd.read_csv(folder / "out" / "jobs.csv").iterations.tolist() == [1000, 1000]
 
 
 @pytest.mark.slow

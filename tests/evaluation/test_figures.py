@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.evaluation import plan
 from benchmarks.evaluation.blocks import BLOCKS
 from benchmarks.evaluation.design import FACTORS, corners, is_balanced
 from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figures, part_figures
-from benchmarks.evaluation.plan import HOME, SMALL_SEEDS, Part, read_plan
+from benchmarks.evaluation.plan import HOME, SMALL_SEEDS, Part, Race, read_plan, run_race
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part, record_part
 from benchmarks.evaluation.written import documents, figures_of, read_figures
 from metronome_opt.bench.simulations import SimulationRecord, checksum
@@ -195,3 +196,12 @@ def test_small_evaluation_runs(tmp_path: Path) -> None:
     assert figures["one-link/failed"].mean == 0
     assert figures["one-link/all/ideal/running"].mean == pytest.approx(1, rel=1e-3)
     assert "metronome" in (tmp_path / "records" / "README.md").read_text()
+
+
+def test_race_makes_the_folder_of_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "_run", lambda words: Path(words[-1]).write_text(""))
+    race = Race(suites=("paper",), solvers=("auto",), time_limit=1, small=("paper",))
+    run_race(race, tmp_path / "new" / "race.jsonl", small=True)
+    assert (tmp_path / "new" / "race.jsonl").exists()

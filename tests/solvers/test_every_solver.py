@@ -31,6 +31,11 @@ TIGHT = network(job("a", 10, (0, 5, 60)), job("b", 10, (0, 5, 60)))
 CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_packages_of_each_solver_are_imported(name: str) -> None:
+    SOLVERS[name].import_packages()
+
+
 @pytest.mark.parametrize("name", EXACT)
 @given(instances(max_jobs=3, max_links=2, max_period=6, weights=(0, 1, 2, 4)))
 @examples(15)
