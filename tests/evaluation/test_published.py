@@ -40,7 +40,7 @@ def test_policies_that_did_not_run_are_dashes() -> None:
     (row,) = (line for line in lines if line.startswith("| Metronome: completion"))
     assert row.split(" | ")[2:] == [
         "`metronome`",
-        "35.0 (-155.6 to 225.6), up to 50.0 %",
+        "35.0 ±190.6, up to 50.0 %",
         "-",
         "- |",
     ]
