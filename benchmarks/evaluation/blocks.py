@@ -62,20 +62,6 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def _decisions(figures: Figures, part: str, labels: Iterable[tuple[str, str]]) -> str:
-    """Return what packing brings against `default`, and decisions against the nearest nodes."""
-    rows = [
-        [
-            shown,
-            _count(figures.get(f"{part}/{label}/seeds")),
-            _tested(figures, f"{part}/{label}/nearest/over-default/"),
-            *(_tested(figures, f"{part}/{label}/{policy}/") for policy in DECISIONS.values()),
-        ]
-        for label, shown in labels
-    ]
-    return _table(["regime", "seeds", "packing", *DECISIONS], rows)
-
-
 def _tested(figures: Figures, key: str) -> str:
     """Return a change, with a star if it is not by chance by Holm's procedure over all cells."""
     level = figures.get(f"{key}p")
@@ -83,26 +69,50 @@ def _tested(figures: Figures, key: str) -> str:
     return _level(figures.get(f"{key}completion"), 1) + star
 
 
-def _regimes() -> list[tuple[str, str]]:
-    return [
-        (label, f"{factor}: {shown}")
+def by_factor(figures: Figures) -> str:
+    """Return what packing and decisions bring in `regimes`, by the values of each factor."""
+    keys = [f"{policy}/" for policy in ("nearest/over-default", *DECISIONS.values())]
+    rows = [
+        [
+            f"{factor}: {', '.join(values.values())}",
+            *(
+                ", ".join(_mean(figures, f"regimes/{label}/{key}") for label in values)
+                for key in keys
+            ),
+        ]
         for factor, values in FACTORS.items()
-        for label, shown in values.items()
     ]
+    seeds = _count(figures.get("regimes/all/seeds"))
+    return _table([f"factor, {seeds} seeds", "packing", *DECISIONS], rows)
+
+
+def _mean(figures: Figures, key: str) -> str:
+    """Return a mean change, with a star as `_tested`."""
+    text = _tested(figures, key)
+    return text.partition(" ")[0] + ("*" if text.endswith("*") else "")
 
 
 def contended(figures: Figures) -> str:
-    """Return what decisions bring in the cells of `contended`, in the order of the records."""
+    """Return what packing brings in the cells of `contended`, and decisions over the nearest."""
     start = "contended/gpus="
     labels = dict.fromkeys(
         key.split("/")[1] for key in figures if key.startswith(start) and "," in key
     )
-    named = dict(_regimes())
+    named = {
+        label: f"{factor} {shown}"
+        for factor, values in FACTORS.items()
+        for label, shown in values.items()
+    }
     rows = [
-        (label, ", ".join(named[each].replace(": ", " ", 1) for each in label.split(",")))
+        [
+            ", ".join(named[each] for each in label.split(",")),
+            _count(figures.get(f"contended/{label}/seeds")),
+            _tested(figures, f"contended/{label}/nearest/over-default/"),
+            *(_tested(figures, f"contended/{label}/{policy}/") for policy in DECISIONS.values()),
+        ]
         for label in labels
     ]
-    return _decisions(figures, "contended", rows) if rows else _NOTHING
+    return _table(["cell", "seeds", "packing", *DECISIONS], rows) if rows else _NOTHING
 
 
 def measures(figures: Figures) -> str:
@@ -194,7 +204,7 @@ def _number(figure: Figure | None) -> str:
 
 
 def solvers(figures: Figures) -> str:
-    """Return how many instances each solver proves, and what gap is left."""
+    """Return how many instances each solver with bounds proves, and what gap is left."""
     return _race(figures, "solvers", "solver", "`{}`".format)
 
 
@@ -211,7 +221,9 @@ def parts(figures: Figures) -> str:
 def _race(figures: Figures, name: str, heading: str, shown: Callable[[str], str]) -> str:
     cases = [key.split("/")[1:3] for key in figures if key.startswith(f"{name}/")]
     suites = list(dict.fromkeys(suite for suite, _ in cases))
-    solvers = dict.fromkeys(solver for _, solver in cases)
+    solvers = dict.fromkeys(
+        solver for suite, solver in cases if f"{name}/{suite}/{solver}/gap" in figures
+    )
     rows = [
         [shown(solver), *(_proved(figures, f"{name}/{suite}/{solver}") for suite in suites)]
         for solver in solvers
@@ -271,7 +283,7 @@ def _count(figure: Figure | None) -> str:
 
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "gains": gains,
-    "map": lambda figures: _decisions(figures, "regimes", _regimes()),
+    "map": by_factor,
     "contended": contended,
     "measures": measures,
     "priority": priority,
