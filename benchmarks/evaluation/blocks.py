@@ -58,8 +58,7 @@ def _signed(value: float, digits: int = 1) -> str:
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = "|".join("--:" if at else "---" for at in range(len(headings)))
-    lines = [f"| {' | '.join(headings)} |", f"|{rule}|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in (headings, [rule], *rows))
 
 
 def _tested(figures: Figures, key: str) -> str:
