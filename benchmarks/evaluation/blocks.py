@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figure, Figures
 from benchmarks.evaluation.plan import Race, read_plan
 from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS, UNKNOWN
-from benchmarks.evaluation.recorded import read_index
 
 _DASH = "-"
 _PRIORITIES = re.compile(r"priority/(priorities=[\d/]+,sharing=\w+)/")
@@ -61,75 +59,73 @@ def change(figure: Figure | None) -> str:
     return f"{_signed(figure.mean)} % ({_signed(figure.low)} to {_signed(figure.high)})"
 
 
-def _signed(value: float) -> str:
-    text = f"{value:.1f}"
-    return "0.0" if float(text) == 0 else text
+def _signed(value: float, digits: int = 1) -> str:
+    return f"{value:z.{digits}f}"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = "|".join("--:" if at else "---" for at in range(len(headings)))
-    lines = [f"| {' | '.join(headings)} |", f"|{rule}|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
-
-
-def map_of_regimes(figures: Figures) -> str:
-    """Return what decisions bring by factor and value."""
-    return _decisions(figures, "regimes", _regimes())
-
-
-def _decisions(figures: Figures, part: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return tables of what decisions bring, against the nearest nodes and against `default`."""
-
-    def table(columns: Mapping[str, str], over: str) -> str:
-        body = [
-            [
-                shown,
-                _count(figures.get(f"{part}/{label}/seeds")),
-                *(_tested(figures, f"{part}/{label}/{each}/{over}") for each in columns.values()),
-            ]
-            for label, shown in labels
-        ]
-        return _table(["regime", "seeds", *columns], body)
-
-    labels = list(rows)
-    near, far = table(DECISIONS, ""), table({"nearest": "nearest", **DECISIONS}, "over-default/")
-    return f"Against the nearest nodes:\n\n{near}\n\nAgainst `default`:\n\n{far}"
-
-
-def _regimes() -> list[tuple[str, str]]:
-    return [
-        (label, f"{factor}: {shown}")
-        for factor, values in FACTORS.items()
-        for label, shown in values.items()
-    ]
+    return "\n".join(f"|{'|'.join(cells)}|" for cells in (headings, [rule], *rows))
 
 
 def _tested(figures: Figures, key: str) -> str:
     """Return a change, with a star if it is not by chance by Holm's procedure over all cells."""
     level = figures.get(f"{key}p")
     star = "*" if level is not None and level.mean <= 0.05 else ""
-    return change(figures.get(f"{key}completion")) + star
+    return _level(figures.get(f"{key}completion"), 1) + star
 
 
-def _cells(part: str, figures: Figures) -> str:
-    """Return what decisions bring in single cells, in the order of the records."""
-    labels = dict.fromkeys(
-        key.split("/")[1] for key in figures if key.startswith(f"{part}/gpus=") and "," in key
-    )
-    named = dict(_regimes())
+def by_factor(figures: Figures) -> str:
+    """Return what packing and decisions bring in `regimes`, by the values of each factor."""
+    keys = [f"{policy}/" for policy in ("nearest/over-default", *DECISIONS.values())]
     rows = [
-        (label, ", ".join(named[each].replace(": ", " ", 1) for each in label.split(",")))
+        [
+            f"{factor}: {', '.join(values.values())}",
+            *(
+                ", ".join(_mean(figures, f"regimes/{label}/{key}") for label in values)
+                for key in keys
+            ),
+        ]
+        for factor, values in FACTORS.items()
+    ]
+    seeds = _count(figures.get("regimes/all/seeds"))
+    return _table([f"factor, {seeds} seeds", "packing", *DECISIONS], rows)
+
+
+def _mean(figures: Figures, key: str) -> str:
+    """Return a mean change, with a star as `_tested`."""
+    text = _tested(figures, key)
+    return text.partition(" ")[0] + ("*" if text.endswith("*") else "")
+
+
+def contended(figures: Figures) -> str:
+    """Return what packing brings in the cells of `contended`, and decisions over the nearest."""
+    start = "contended/gpus="
+    labels = dict.fromkeys(
+        key.split("/")[1] for key in figures if key.startswith(start) and "," in key
+    )
+    named = {
+        label: f"{factor} {shown}"
+        for factor, values in FACTORS.items()
+        for label, shown in values.items()
+    }
+    rows = [
+        [
+            ", ".join(named[each] for each in label.split(",")),
+            _count(figures.get(f"contended/{label}/seeds")),
+            _tested(figures, f"contended/{label}/nearest/over-default/"),
+            *(_tested(figures, f"contended/{label}/{policy}/") for policy in DECISIONS.values()),
+        ]
         for label in labels
     ]
-    return _decisions(figures, part, rows) if rows else _NOTHING
+    return _table(["cell", "seeds", "packing", *DECISIONS], rows) if rows else _NOTHING
 
 
 def measures(figures: Figures) -> str:
-    """Return all measures of policies over all regimes, against `default`."""
+    """Return measures of policies over all regimes; changes are against `default`."""
     shown = {
         "completion": "mean completion",
         "tail": "99th percentile",
-        "weighted": "mean by priority",
         "traffic": "traffic until the last arrival",
         "energy": "energy",
     }
@@ -137,40 +133,39 @@ def measures(figures: Figures) -> str:
     rows = []
     for policy in ("default", *policies):
         key = f"regimes/all/{policy}"
-        changes = (change(figures.get(f"{key}/over-default/{each}")) for each in shown)
-        levels = (_level(figures.get(f"{key}/{each}"), 1) for each in ("lost", "met"))
-        slots = (_level(figures.get(f"{key}/{each}"), 1) for each in ("fitting", "gated"))
-        rows.append([f"`{policy}`", *changes, *levels, *slots])
-    groups = ("groups that meet", "that fit", "that are gated")
-    return _table(["policy", *shown.values(), "GPU hours lost, %", *groups], rows)
+        changes = (_level(figures.get(f"{key}/over-default/{each}"), 1) for each in shown)
+        groups = (_count(figures.get(f"{key}/{each}")) for each in ("met", "fitting", "gated"))
+        lost = _level(figures.get(f"{key}/lost"), 1)
+        rows.append([f"`{policy}`", *changes, lost, ", ".join(groups)])
+    return _table(["policy", *shown.values(), "GPU hours lost", "groups"], rows)
 
 
 def priority(figures: Figures) -> str:
-    """Return slowdown and lateness by priority, for each policy and way of sharing."""
+    """Return slowdowns by priority, from the lowest, of each policy and way of sharing."""
     cells = dict.fromkeys(match[1] for key in figures if (match := _PRIORITIES.match(key)))
+    policies = ("default", "nearest", "crux", SUBJECT, "ideal")
     rows = [
-        [shown, f"`{policy}`", *_by_priority(figures, f"priority/{cell}/{policy}/")]
+        [
+            cell.replace("priorities=", "").replace(",sharing=", ", "),
+            *(_by_priority(figures, f"priority/{cell}/{policy}/slowdown@") for policy in policies),
+        ]
         for cell in cells
-        for shown in [cell.replace(",", ", ")]
-        for policy in ("default", "nearest", "crux", SUBJECT, "ideal")
     ]
-    headings = ["priorities, sharing", "policy", "slowdown", "completion over isolated duration"]
+    headings = ["priorities, sharing", *(f"`{policy}`" for policy in policies)]
     return _table(headings, rows) if rows else _NOTHING
 
 
-def _by_priority(figures: Figures, key: str) -> Iterator[str]:
-    """Yield slowdowns and latenesses of a policy in a cell, by priority."""
-    for measure in ("slowdown", "lateness"):
-        start = f"{key}{measure}@"
-        known = sorted(int(each[len(start) :]) for each in figures if each.startswith(start))
-        texts = (f"{each}: {_level(figures[f'{start}{each}'], 2)}" for each in known)
-        yield "; ".join(texts) or _DASH
+def _by_priority(figures: Figures, start: str) -> str:
+    known = sorted(int(key.removeprefix(start)) for key in figures if key.startswith(start))
+    return ", ".join(_level(figures[f"{start}{each}"], 2) for each in known) or _DASH
 
 
 def _level(figure: Figure | None, digits: int) -> str:
+    """Return a mean and half the width of its interval."""
     if figure is None or figure.low is None or figure.high is None:
         return _DASH
-    return f"{figure.mean:.{digits}f} ({figure.low:.{digits}f} to {figure.high:.{digits}f})"
+    half = (figure.high - figure.low) / 2
+    return f"{_signed(figure.mean, digits)} ±{half:.{digits}f}"
 
 
 def jobs(figures: Figures) -> str:
@@ -178,9 +173,9 @@ def jobs(figures: Figures) -> str:
     rows = []
     for shown, part in _JOBS.items():
         fair, tcp = (part.format(each) for each in SHARING)
-        gain = change(figures.get(f"{fair}/metronome/completion")) if fair != tcp else _DASH
+        gain = _level(figures.get(f"{fair}/metronome/completion"), 1) if fair != tcp else _DASH
         policies = "metronome", "mltcp", "ideal"
-        others = (change(figures.get(f"{tcp}/{each}/completion")) for each in policies)
+        others = (_level(figures.get(f"{tcp}/{each}/completion"), 1) for each in policies)
         rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, *others])
     return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
 
@@ -221,61 +216,12 @@ def left(figures: Figures) -> str:
     return _NOTHING if _DASH in numbers else _LEFT.format(*numbers)
 
 
-def _policies(figures: Figures, part: str, labels: Mapping[str, str], heading: str) -> str:
-    policies = [
-        each
-        for each in (*BASELINES, "metronome", "ideal")
-        if f"{part}/all/{each}/completion" in figures
-    ]
-    rows = [
-        [shown, *(change(figures.get(f"{part}/{label}/{each}/completion")) for each in policies)]
-        for label, shown in labels.items()
-    ]
-    return _table([heading, *policies], rows) if policies else _NOTHING
-
-
-def _part(name: str, heading: str) -> Callable[[Figures], str]:
-    """Return what makes the table of a part, all cells and each."""
-
-    def block(figures: Figures) -> str:
-        cells = dict.fromkeys(
-            key.split("/")[1]
-            for key in figures
-            if key.startswith(f"{name}/") and key.count("/") == 3
-        )
-        most = max((cell.count(",") for cell in cells), default=0)
-        labels = {c: c.replace(",", ", ") for c in cells if c == "all" or c.count(",") == most}
-        return _policies(figures, name, labels, heading)
-
-    return block
-
-
-def least(figures: Figures) -> str:
-    """Return how long jobs run over their time alone, and the least estimated at these places."""
-    rows = [
-        [
-            f"{part}, {network}",
-            *(
-                f"{_number(figures.get(f'{part}/sharing={sharing}/{policy}/{each}'))}"
-                for policy in ("nearest", SUBJECT)
-                for each in ("running", "estimate")
-            ),
-        ]
-        for part in ("sia", "muri")
-        for sharing, network in SHARING.items()
-    ]
-    names = "nearest", SUBJECT
-    return _table(
-        ["arrivals", *(f"{name}{end}" for name in names for end in ("", ", at least"))], rows
-    )
-
-
 def _number(figure: Figure | None) -> str:
     return _DASH if figure is None else f"{figure.mean:.3f}"
 
 
 def solvers(figures: Figures) -> str:
-    """Return how many instances each solver proves, and what gap is left."""
+    """Return how many instances each solver with bounds proves, and what gap is left."""
     return _race(figures, "solvers", "solver", "`{}`".format)
 
 
@@ -292,18 +238,28 @@ def parts(figures: Figures) -> str:
 def _race(figures: Figures, name: str, heading: str, shown: Callable[[str], str]) -> str:
     cases = [key.split("/")[1:3] for key in figures if key.startswith(f"{name}/")]
     suites = list(dict.fromkeys(suite for suite, _ in cases))
+    solvers = dict.fromkeys(
+        solver for suite, solver in cases if f"{name}/{suite}/{solver}/gap" in figures
+    )
     rows = [
         [shown(solver), *(_proved(figures, f"{name}/{suite}/{solver}") for suite in suites)]
-        for solver in dict.fromkeys(solver for _, solver in cases)
+        for solver in solvers
     ]
-    return _table([heading, *suites], rows) if rows else _NOTHING
+    heads = [f"{suite} ({_most(figures, name, suite, solvers)})" for suite in suites]
+    return _table([heading, *heads], rows) if rows else _NOTHING
+
+
+def _most(figures: Figures, name: str, suite: str, solvers: Iterable[str]) -> str:
+    """Return how many instances of a suite the solvers had."""
+    counts = (figures.get(f"{name}/{suite}/{solver}/instances") for solver in solvers)
+    return f"{max(each.mean for each in counts if each is not None):.0f}"
 
 
 def _proved(figures: Figures, key: str) -> str:
     """Return how many instances a solver proves, and the mean gap."""
     if f"{key}/solved" not in figures:
         return _DASH
-    proved = f"{figures[f'{key}/solved'].mean:.0f} of {figures[f'{key}/instances'].mean:.0f}"
+    proved = _count(figures[f"{key}/solved"])
     gap = figures.get(f"{key}/gap")
     return proved + ("" if gap is None else f", {gap.mean:.1f} %")
 
@@ -338,44 +294,6 @@ def _beside(figures: Figures, key: str, measure: str) -> str:
     return f"{_level(mean, digits)}, up to {most}"
 
 
-def sensitivity(figures: Figures) -> str:
-    """Return mean completion with other constants, and with another network assumed."""
-    policies = dict.fromkeys(
-        key.split("/")[2]
-        for key in figures
-        if key.startswith("sensitivity/all/metronome") and key.endswith("/completion")
-    )
-    rows = [
-        [
-            f"`{policy}`",
-            *(
-                change(figures.get(f"sensitivity/sharing={sharing}/{policy}/completion"))
-                for sharing in SHARING
-            ),
-        ]
-        for policy in policies
-    ]
-    return _table(["policy", *SHARING.values()], rows) if rows else _NOTHING
-
-
-def origin(figures: Figures) -> str:
-    """Return where the records come from."""
-    rows = [
-        (
-            name,
-            _count(figures.get(f"{name}/seeds")),
-            ", ".join(entry.commits),
-            ", ".join(entry.machines),
-            f"{entry.records:,}",
-            f"{entry.left:,}",
-            f"{entry.seconds / 3600:.1f}",
-        )
-        for name, entry in read_index().parts.items()
-    ]
-    headings = ["part", "seeds", "commit", "machine", "runs", "left", "hours of a core"]
-    return _table(headings, rows)
-
-
 def _count(figure: Figure | None) -> str:
     return _DASH if figure is None else f"{figure.mean:.0f}"
 
@@ -383,26 +301,14 @@ def _count(figure: Figure | None) -> str:
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "gains": gains,
     "proofs": proofs,
-    "map": map_of_regimes,
-    **{part: partial(_cells, part) for part in ("corners", "contended")},
+    "map": by_factor,
+    "contended": contended,
     "measures": measures,
     "priority": priority,
     "jobs": jobs,
     "left": left,
-    **{
-        name: _part(name, heading)
-        for name, heading in (
-            ("one-link", "mix"),
-            ("fleets", "jobs, periods apart, sharing"),
-            ("sia", "sharing, jitter"),
-            ("muri", "sharing, jitter"),
-        )
-    },
-    "least": least,
-    "sensitivity": sensitivity,
     "solvers": solvers,
     "parts": parts,
     "published": published,
-    "origin": origin,
 }
 """Blocks by the names that documents use."""

@@ -46,7 +46,7 @@ def write_figures(folder: Path) -> list[Path]:
     write_text(folder / FIGURES, text)
     drawn = [path for path in [_map(folder)] if draw_map(figures, path)]
     if folder != RECORDS:
-        blocks = {name: block(figures) for name, block in BLOCKS.items() if name != "origin"}
+        blocks = {name: block(figures) for name, block in BLOCKS.items()}
         text = "\n".join(f"## {name}\n\n{block}\n" for name, block in blocks.items())
         write_text(folder / "README.md", text)
         return [folder / FIGURES, folder / "README.md", *drawn]

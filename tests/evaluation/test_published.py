@@ -37,12 +37,12 @@ def test_means_are_over_seeds_and_the_best_run_stands_beside() -> None:
 def test_policies_that_did_not_run_are_dashes() -> None:
     figures = published_figures("published-metronome", RUNS)
     lines = published(figures).splitlines()
-    (row,) = (line for line in lines if line.startswith("| Metronome: completion"))
-    assert row.split(" | ")[2:] == [
+    (row,) = (line for line in lines if line.startswith("|Metronome: completion"))
+    assert row.split("|")[3:-1] == [
         "`metronome`",
-        "35.0 (-155.6 to 225.6), up to 50.0 %",
+        "35.0 ±190.6, up to 50.0 %",
         "-",
-        "- |",
+        "-",
     ]
 
 
