@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from benchmarks.evaluation.figures import PLACES, SLOTS, SUBJECT, Figure, Figures
 from benchmarks.evaluation.plan import Race, read_plan
@@ -65,7 +66,8 @@ def _signed(value: float, digits: int = 1) -> str:
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = "|".join("--:" if at else "---" for at in range(len(headings)))
-    return "\n".join(f"|{'|'.join(cells)}|" for cells in (headings, [rule], *rows))
+    lines = [f"| {' | '.join(headings)} |", f"|{rule}|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _tested(figures: Figures, key: str) -> str:
@@ -98,11 +100,10 @@ def _mean(figures: Figures, key: str) -> str:
     return text.partition(" ")[0] + ("*" if text.endswith("*") else "")
 
 
-def contended(figures: Figures) -> str:
-    """Return what packing brings in the cells of `contended`, and decisions over the nearest."""
-    start = "contended/gpus="
+def _cells(part: str, figures: Figures) -> str:
+    """Return what packing brings in single cells, and decisions over the nearest."""
     labels = dict.fromkeys(
-        key.split("/")[1] for key in figures if key.startswith(start) and "," in key
+        key.split("/")[1] for key in figures if key.startswith(f"{part}/gpus=") and "," in key
     )
     named = {
         label: f"{factor} {shown}"
@@ -112,9 +113,9 @@ def contended(figures: Figures) -> str:
     rows = [
         [
             ", ".join(named[each] for each in label.split(",")),
-            _count(figures.get(f"contended/{label}/seeds")),
-            _tested(figures, f"contended/{label}/nearest/over-default/"),
-            *(_tested(figures, f"contended/{label}/{policy}/") for policy in DECISIONS.values()),
+            _count(figures.get(f"{part}/{label}/seeds")),
+            _tested(figures, f"{part}/{label}/nearest/over-default/"),
+            *(_tested(figures, f"{part}/{label}/{policy}/") for policy in DECISIONS.values()),
         ]
         for label in labels
     ]
@@ -302,7 +303,7 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "gains": gains,
     "proofs": proofs,
     "map": by_factor,
-    "contended": contended,
+    **{part: partial(_cells, part) for part in ("corners", "contended")},
     "measures": measures,
     "priority": priority,
     "jobs": jobs,

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from metronome_opt.engine.conditions import Growth
 from metronome_opt.problem.instance import Instance, Job
-from metronome_opt.simulation.policies.transport import GROWTH
 from tests.simulation.runs import free_run
 from tests.strategies import assigned, crowded
 from tests.tiers import examples
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHARINGS = st.sampled_from(("fair", "strict", "weighted", "tcp"))
-GROWTHS = st.sampled_from((None, GROWTH))
+GROWTHS = st.sampled_from((None, Growth(slope=4.0, intercept=0.25)))
 DRAWN = assigned(crowded(fixed=False))
 ITERATIONS = 3
 SLACK = 1e-9
