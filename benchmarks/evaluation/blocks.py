@@ -49,7 +49,7 @@ _PROOFS = """\
 that proves what textbook models cannot: of {} instances of 13 jobs on 28 links `auto` proves {} in
 {} s, our models for CP-SAT {} and for MILP {}, time-indexed CP-SAT as in textbooks {}
 ([which solver when](docs/solvers.md))."""
-_PROVERS = "auto", "cpsat", "milp", "cpsat-textbook"
+_PROVERS = "auto", "cpsat", "milp", "textbook.py:cpsat"
 BASELINES = ("default", "nearest", "exclusive", "cassini", "mltcp", "crux")
 
 
@@ -105,11 +105,7 @@ def _cells(part: str, figures: Figures) -> str:
     labels = dict.fromkeys(
         key.split("/")[1] for key in figures if key.startswith(f"{part}/gpus=") and "," in key
     )
-    named = {
-        label: f"{factor} {shown}"
-        for factor, values in FACTORS.items()
-        for label, shown in values.items()
-    }
+    named = {label: shown for values in FACTORS.values() for label, shown in values.items()}
     rows = [
         [
             ", ".join(named[each] for each in label.split(",")),
@@ -119,7 +115,7 @@ def _cells(part: str, figures: Figures) -> str:
         ]
         for label in labels
     ]
-    return _table(["cell", "seeds", "packing", *DECISIONS], rows) if rows else _NOTHING
+    return _table([", ".join(FACTORS), "seeds", "packing", *DECISIONS], rows) if rows else _NOTHING
 
 
 def measures(figures: Figures) -> str:

@@ -37,8 +37,8 @@ def test_means_are_over_seeds_and_the_best_run_stands_beside() -> None:
 def test_policies_that_did_not_run_are_dashes() -> None:
     figures = published_figures("published-metronome", RUNS)
     lines = published(figures).splitlines()
-    (row,) = (line for line in lines if line.startswith("|Metronome: completion"))
-    assert row.split("|")[3:-1] == [
+    (row,) = (line for line in lines if line.startswith("| Metronome: completion"))
+    assert [cell.strip() for cell in row.split("|")[3:-1]] == [
         "`metronome`",
         "35.0 ±190.6, up to 50.0 %",
         "-",
