@@ -219,37 +219,17 @@ def _number(figure: Figure | None) -> str:
 
 def solvers(figures: Figures) -> str:
     """Return how many instances each solver with bounds proves, and what gap is left."""
-    return _race(figures, "solvers", "solver", "`{}`".format)
-
-
-def parts(figures: Figures) -> str:
-    """Return how many instances `auto` proves, with all its parts and without one of them."""
-
-    def shown(solver: str) -> str:
-        part = solver.rpartition("without_")[2].replace("_", " ")
-        return "all parts" if solver == "auto" else f"without {part}"
-
-    return _race(figures, "parts", "`auto`", shown)
-
-
-def _race(figures: Figures, name: str, heading: str, shown: Callable[[str], str]) -> str:
-    cases = [key.split("/")[1:3] for key in figures if key.startswith(f"{name}/")]
-    suites = list(dict.fromkeys(suite for suite, _ in cases))
-    solvers = dict.fromkeys(
-        solver for suite, solver in cases if f"{name}/{suite}/{solver}/gap" in figures
-    )
+    keys = [key.split("/") for key in figures if re.fullmatch("solvers/.*/gap", key)]
+    names = dict.fromkeys(solver for _, _, solver, _ in keys)
+    heads = {
+        suite: f"{suite} ({_count(figures[f'solvers/{suite}/{solver}/instances'])})"
+        for _, suite, solver, _ in keys
+    }
     rows = [
-        [shown(solver), *(_proved(figures, f"{name}/{suite}/{solver}") for suite in suites)]
-        for solver in solvers
+        [f"`{solver}`", *(_proved(figures, f"solvers/{suite}/{solver}") for suite in heads)]
+        for solver in names
     ]
-    heads = [f"{suite} ({_most(figures, name, suite, solvers)})" for suite in suites]
-    return _table([heading, *heads], rows) if rows else _NOTHING
-
-
-def _most(figures: Figures, name: str, suite: str, solvers: Iterable[str]) -> str:
-    """Return how many instances of a suite the solvers had."""
-    counts = (figures.get(f"{name}/{suite}/{solver}/instances") for solver in solvers)
-    return f"{max(each.mean for each in counts if each is not None):.0f}"
+    return _table(["solver", *heads.values()], rows) if rows else _NOTHING
 
 
 def _proved(figures: Figures, key: str) -> str:
@@ -305,7 +285,6 @@ BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "jobs": jobs,
     "left": left,
     "solvers": solvers,
-    "parts": parts,
     "published": published,
 }
 """Blocks by the names that documents use."""
