@@ -49,8 +49,8 @@ _PROOFS = """\
 that proves what textbook models cannot: of {} instances of 13 jobs on 28 links `auto` proves {} in
 {} s, our models for CP-SAT {} and for MILP {}, time-indexed CP-SAT as in textbooks {}
 ([which solver when](docs/solvers.md))."""
+_SINGLE = "gpus=1"
 _PROVERS = "auto", "cpsat", "milp", "textbook.py:cpsat"
-BASELINES = ("default", "nearest", "exclusive", "cassini", "mltcp", "crux")
 
 
 def change(figure: Figure | None) -> str:
@@ -101,14 +101,19 @@ def _mean(figures: Figures, key: str) -> str:
 
 
 def _cells(part: str, figures: Figures) -> str:
-    """Return what packing brings in single cells, and decisions over the nearest."""
-    labels = dict.fromkeys(
+    """Return what packing brings in single cells, and decisions over the nearest.
+
+    Cells of one GPU a node are one row, as in the paper.
+    """
+    found = dict.fromkeys(
         key.split("/")[1] for key in figures if key.startswith(f"{part}/gpus=") and "," in key
     )
+    labels = [each for each in found if not each.startswith(f"{_SINGLE},")]
+    labels += [_SINGLE] if len(labels) < len(found) else []
     named = {label: shown for values in FACTORS.values() for label, shown in values.items()}
     rows = [
         [
-            ", ".join(named[each] for each in label.split(",")),
+            ", ".join(named[each] for each in label.split(",")) + ", all" * (label == _SINGLE),
             _count(figures.get(f"{part}/{label}/seeds")),
             _tested(figures, f"{part}/{label}/nearest/over-default/"),
             *(_tested(figures, f"{part}/{label}/{policy}/") for policy in DECISIONS.values()),
@@ -140,7 +145,7 @@ def measures(figures: Figures) -> str:
 def priority(figures: Figures) -> str:
     """Return slowdowns by priority, from the lowest, of each policy and way of sharing."""
     cells = dict.fromkeys(match[1] for key in figures if (match := _PRIORITIES.match(key)))
-    policies = ("default", "nearest", "crux", SUBJECT, "ideal")
+    policies = ("default", "nearest", "crux", SUBJECT)
     rows = [
         [
             cell.replace("priorities=", "").replace(",sharing=", ", "),
@@ -247,8 +252,7 @@ def published(figures: Figures) -> str:
         return _NOTHING
     rows = [
         [
-            line.what,
-            line.number,
+            *((line.what, line.number) if policy == line.policies[0] else ("", "")),
             f"`{policy}`",
             *(_beside(figures, line.key(policy, against), line.measure) for against in AGAINST),
         ]

@@ -15,7 +15,6 @@ from metronome_opt.kubernetes.controller.client import CAPACITIES, CLAIMS, apply
 from tests.kubernetes.cluster.server import ApiServer, binaries, wait_served
 
 _SCRAPE = "500ms"
-_SERVED_S = 60
 
 
 class Program:

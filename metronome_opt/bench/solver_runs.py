@@ -232,7 +232,7 @@ def _run_solver(
 
 
 def _load(solvers: Iterable[str]) -> None:
-    """Import what these solvers need and load kernels; no solver runs whose threads forks lack."""
+    """Import what these solvers need and load kernels by `auto`; forks lack threads of others."""
     for name in solvers:
         with suppress(MissingBackendError):  # repeated by its cases
             find_solver(name).import_packages()

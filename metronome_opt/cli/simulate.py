@@ -131,13 +131,12 @@ def simulate(
     with error_context("--cells"):
         chosen = choose_cells(study, read_pairs("--cells", cells))
     overrides = {
-        "sharing" if name == "network" else name: read_value(text)
-        for name, text in read_pairs("--conditions", conditions).items()
+        name: read_value(text) for name, text in read_pairs("--conditions", conditions).items()
     }
-    if network is not None:
+    for stated in filter(None, (overrides.pop("network", None), network)):
         if "sharing" in overrides:
-            raise InputError("--network: stands in --conditions, too; give one of the two")
-        overrides["sharing"] = network
+            raise InputError("--network: stated more than once, here or in --conditions")
+        overrides["sharing"] = stated
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with error_context("--conditions"):
         cases = plan(

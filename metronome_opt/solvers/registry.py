@@ -87,8 +87,9 @@ class Solver:
         """
         from metronome_opt.solvers.imports import IMPORTS
 
-        for package in set(self.packages) & set(IMPORTS):
-            IMPORTS[package]()
+        for package in self.packages:
+            if package in IMPORTS:
+                IMPORTS[package]()
 
     @property
     def is_own(self) -> bool:
