@@ -133,9 +133,9 @@ def simulate(
     overrides = {
         name: read_value(text) for name, text in read_pairs("--conditions", conditions).items()
     }
-    for stated in filter(None, (overrides.pop("network", None), network)):
-        if "sharing" in overrides:
-            raise InputError("--network: stated more than once, here or in --conditions")
+    if ("network" in overrides) + ("sharing" in overrides) + (network is not None) > 1:
+        raise InputError("--network: stated more than once, here or in --conditions")
+    if stated := overrides.pop("network", network):
         overrides["sharing"] = stated
     limits = Limits(time_limit, memory_limit, grace_s=_GRACE_S)
     with error_context("--conditions"):

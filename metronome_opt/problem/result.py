@@ -137,7 +137,7 @@ class Result:
     levels
         The optimised objectives in their order.
     unshifted_ms
-        Simulated iteration time by job with no job shifted or gated, where it is known; None
+        Simulated iteration time by job, ms, with no job shifted or gated, where known; None
         unless slowdown was minimised.
     pool
         Bound of a joint model of placements; None without one.
