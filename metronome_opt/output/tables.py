@@ -261,7 +261,8 @@ def gain_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> 
     if first is not None and before is not None and after is not None:
         parts = "" if times.nearest is None else f"nodes {_percent(before / first)}, "
         text += f", before {_mean(first)}: {parts}slots {_percent(after / before)}"
-    text += f"; {gated:,} of {pluralise(len(instance.jobs), 'job')} have slots"
+    have = "has" if len(instance.jobs) == 1 else "have"
+    text += f"; {gated:,} of {pluralise(len(instance.jobs), 'job')} {have} slots"
     if schedule.objectives.get(SLOWDOWN, 0) is None and after is not None:
         text += "\n(simulated for this table, after the time limit)"
     if gated and after is not None and before is not None and after > before + _BY_CHANCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from importlib.util import find_spec
 
@@ -15,6 +16,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.problem.result import ProgressEvent, StopReason
 from metronome_opt.problem.schedule import Status
 from metronome_opt.solvers import SOLVERS
+from metronome_opt.solvers.imports import IMPORTS
 from metronome_opt.verify import verify_schedule
 from tests.builders import job, network
 from tests.landscape import optimum
@@ -34,6 +36,8 @@ CROWDED = network(job("a", 4, (0, 3, 60)), job("b", 6, (0, 3, 60), weight=4))
 @pytest.mark.parametrize("name", ALL)
 def test_packages_of_each_solver_are_imported(name: str) -> None:
     SOLVERS[name].import_packages()
+    # toulbar2 is only looked for: it runs in a process of its own
+    assert {*SOLVERS[name].packages} & {*IMPORTS} - {"pytoulbar2"} <= {*sys.modules}
 
 
 @pytest.mark.parametrize("name", EXACT)
