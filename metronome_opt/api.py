@@ -82,7 +82,7 @@ def load(problem: Problem) -> PlacedInstance:
     Raises
     ------
     InputError
-        One line that names the file, the place in it and the value.
+        One line that names the file, the location in it and the value.
     """
     source = read_problem(problem)
     with naming_problem(problem):
@@ -102,7 +102,7 @@ def solve(
     cushion_slots: int = 0,
     executor: Executor | int | str | None = None,
 ) -> Result:
-    """Choose time slots at given places: an exact problem with value, bound and gap.
+    """Choose time slots at given placements: an exact problem with value, bound and gap.
 
     Parameters
     ----------
@@ -213,12 +213,12 @@ def allocate(
     Parameters
     ----------
     scenario
-        As the problem of `solve`. Stated nodes are kept; of an instance slots alone are chosen.
+        As the problem of `solve`. Stated nodes are kept; of an instance windows alone are chosen.
     solver
         ``greedy``: the nearest placement of one job after the other, then the rotation heuristic;
         components of jobs that gain by it are gated. ``cpsat`` and ``milp``: the placements of
         least cost in a joint model of all jobs, which CP-SAT or HiGHS solves; `Result.pool` has the
-        cost and its bound. Slots there are chosen as by ``auto``, which chooses places by the same
+        cost and its bound. Windows are chosen as by ``auto``, which chooses placements by the same
         costs and by simulations. Nothing worse than by ``greedy`` is returned.
     objective
         ``slowdown``; ``completion``, the weighted mean time until jobs leave, where a scenario
@@ -263,7 +263,7 @@ def allocate(
     if not are_simulated(names):
         raise InputError(
             f"objective: must be slowdown, lexicographic or completion, got "
-            f"{quote(','.join(names) or objective)}; `solve` minimises others at given places"
+            f"{quote(','.join(names) or objective)}; `solve` minimises others at given placements"
         )
     iterations = find_iterations(source) if COMPLETION in names else None
     if time_limit != 0:
@@ -341,7 +341,7 @@ def pareto(
     Returns
     -------
     Front
-        Its points are schedules of the same jobs at the same places.
+        Its points are schedules of the same jobs at one placement.
 
     Raises
     ------

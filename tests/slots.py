@@ -1,4 +1,4 @@
-"""Which slot a burst takes and when it begins, worked out by hand, for the gate and the simulator.
+"""Which window a burst takes and when it begins, by hand, for the gate and the simulator.
 
 A burst is ready when the job has computed after the end of the burst before it; the job computes
 from 0 on. Times are whole and of any unit.
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Case:
-    """A job that keeps its slots, burst by burst.
+    """A job that keeps its windows, burst by burst.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Case:
     lengths
         How long each burst takes, but for the last one.
     taken
-        The slots that bursts take; None once the job has let go.
+        The windows that bursts take; None once the job has let go.
     begins
         When bursts begin.
     offset, period, starts, cushion
@@ -54,7 +54,7 @@ less than a quarter of an odd period | 60 | 66 10 | 60 161 262 | 60 186 262 | 60
 more than a quarter of an odd period | 60 | 67 10 | 60 161 - | 60 187 257 | 60 | period 101
 # Ready at 186, 26 late. Then at 6320, when the next iteration is that of 6360, before 6400; at
 # 6400 it is that of 6460, the first whose number is 64 or more.
-lets go, and takes slots again | 60 | 66 6074 20 | 60 160 - 6460 | 60 186 6320 6460 | 60
+lets go, and takes windows again | 60 | 66 6074 20 | 60 160 - 6460 | 60 186 6320 6460 | 60
 # Ready at 260, 100 late: not yet a pause.
 late by a period | 60 | 140 10 | 60 160 - | 60 260 330 | 60
 # Ready at 261.

@@ -72,7 +72,7 @@ def test_no_two_numbers_called_slowdown_differ(seed: int) -> None:
     problem, faults = verify_placed(scenario, schedule)
     assert faults == ()
     assert problem is not None
-    # The file, from the best places of an empty cluster and the stated times.
+    # The file, from the best placements of an empty cluster and the stated times.
     best = {}
     for traffic in read_traffic(scenario):
         rounded = [traffic.best_ms(place, 5, None) for place in traffic.transports]

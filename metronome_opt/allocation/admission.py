@@ -1,7 +1,7 @@
 """Where a job runs and when it starts: now, or after some of the next jobs have left.
 
-The nearest place now is the incumbent. Where jobs slow one another down there, other places and
-later starts of lower cost are compared with it by rollouts, and another one is taken only if it is
+The nearest placement now is the incumbent. Where jobs slow one another down there, others and later
+starts of lower cost are compared with it by rollouts, and another one is taken only if it is
 surely better. Costs are those of `occupancy`. Jobs are decided about one after the other, the most
 urgent one first.
 """
@@ -23,9 +23,9 @@ from metronome_opt.allocation.start_options import (
 )
 from metronome_opt.scenario.flows import Placement
 
-_MAX_PLACES, _MAX_DEPARTURES = 2, 2  # choices that are compared with the nearest place now
+_MAX_PLACES, _MAX_DEPARTURES = 2, 2  # choices that are compared with the nearest placement now
 _MAX_WAIT = 20  # costs of a start, after which a job starts
-_MAX_LEAVING = 4  # next departures after which places are compared
+_MAX_LEAVING = 4  # next departures after which placements are compared
 
 
 class AdmissionDecision(NamedTuple):
@@ -33,7 +33,7 @@ class AdmissionDecision(NamedTuple):
 
     # the start that was chosen; None if there is no room even when the next jobs have left
     start: StartOption | None
-    now: StartOption | None  # the nearest place now; None if there is no room
+    now: StartOption | None  # the nearest placement now; None if there is no room
 
     @property
     def placement(self) -> Placement | None:
@@ -68,7 +68,7 @@ def decide_admissions(
         The jobs seen so far, with the waiting ones.
     may_wait
         Whether a job may wait although there is room. No job does for ever: after a wait of 20
-        times what the nearest place now costs it starts there.
+        times what the nearest placement now costs it starts there.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def _nearest(job: JobRequest, occupancy: Occupancy) -> StartOption | None:
 def _choices(
     job: JobRequest, occupancy: Occupancy, now: StartOption, *, may_wait: bool
 ) -> list[StartOption]:
-    """Return the nearest place now, and the starts of lowest cost among those that cost less."""
+    """Return the nearest placement now, and starts of lowest cost among those that cost less."""
     least = now.cost - MIN_SAVING * job.cost_weight * job.expected_ms
     later = _later(job, occupancy, least) if may_wait else ()
     choices = [now]
@@ -116,7 +116,7 @@ def _choices(
 
 
 def _places(job: JobRequest, occupancy: Occupancy) -> list[StartOption]:
-    """Return the starts of a job now at its candidate places, and the best after exchanges."""
+    """Return the starts of a job now at its candidate placements, and the best after exchanges."""
     if occupancy.candidates == 1:
         return []
     starts = candidate_starts(occupancy, job)

@@ -1,4 +1,4 @@
-"""Arguments of `solve`, `allocate` and `pareto`: read, checked, and problems with their places."""
+"""Arguments of `solve`, `allocate` and `pareto`: read, checked, and problems with placements."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ ALLOCATION_SOLVERS = {
     for solver in (
         Solver(
             "auto",
-            "places by costs of pairs and by simulation, then gated jobs, periods and offsets",
+            "placements by costs of pairs and by simulation, then gated jobs, periods and offsets",
             "metronome_opt.allocation.scenario_search:allocate",
         ),
         Solver(
             "greedy",
-            "nearest places, one job after the other, then the rotation heuristic",
+            "nearest placements, one job after the other, then the rotation heuristic",
             "metronome_opt.allocation.slots.greedy:rotate_greedily",
             seeded=False,
         ),
-        Solver("cpsat", "places by a joint model; then as auto", _PLACES, ("ortools",)),
-        Solver("milp", "places by the joint model with HiGHS", _PLACES, ("scipy",)),
+        Solver("cpsat", "placements by a joint model; then as auto", _PLACES, ("ortools",)),
+        Solver("milp", "placements by the joint model with HiGHS", _PLACES, ("scipy",)),
     )
 }
 """Solvers of allocation by name."""
 
 
 class ScenarioError(InputError):
-    """A scenario cannot be placed; the text begins with the place in it."""
+    """A scenario cannot be placed; the text begins with the location in it."""
 
 
 Problem = Instance | PlacedInstance | Scenario | Result | str | Path
 
 
 def read_problem(problem: object) -> PlacedInstance | Scenario:
-    """Return an instance with its places, if any, or a scenario."""
+    """Return an instance with its placements, if any, or a scenario."""
     if isinstance(problem, Result):
         problem = problem.instance
     if isinstance(problem, str | Path):

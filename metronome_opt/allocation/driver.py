@@ -1,4 +1,4 @@
-"""The driver of `allocate`: choose places, then slots there, and state both."""
+"""The driver of `allocate`: choose placements, then windows, and state both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from metronome_opt.allocation.slots.plan_search import SlotSearchOptions
 
 _AT_PLACES = "bound and proof are of these nodes; on other nodes less may be possible"
-_BOUNDS = "proved: no slots bring the slowdown below {:.4f} on these nodes; other nodes may"
+_BOUNDS = "proved: no windows bring the slowdown below {:.4f} on these nodes; other nodes may"
 _WAITING = "slowdowns are of running jobs; those wait whose GPUs times priority are fewest in all"
 
 
@@ -106,7 +106,7 @@ def allocate_once(
     plan: Callable[[Instance, Budget], Plan] | None = None,
     iterations: Mapping[str, float] | None = None,
 ) -> Result:
-    """Place the jobs of a problem that have no places, then choose slots there.
+    """Place the jobs of a problem that have no nodes, then choose their windows.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def allocate_once(
     names
         Objectives that `are_simulated`.
     places_by
-        The solver of allocation that decides places.
+        The solver of allocation that decides placements.
     plan
         Returns the one plan that is tried instead of a search.
     iterations
@@ -149,7 +149,7 @@ def allocate_once(
 def state_allocation(result: Result, placed: PlacedInstance, network: str | None) -> Result:
     """Return a result that states where jobs run, if that was chosen, and on which network.
 
-    Its bound of slowdown holds at any places then: no job is faster than at its best one.
+    Its bound of slowdown holds at any placement then: no job is faster than at its best one.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def state_allocation(result: Result, placed: PlacedInstance, network: str | None
 
 
 def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None) -> Schedule:
-    """Return a schedule that states network and paths, and the places if they were chosen."""
+    """Return a schedule that states network and paths, and the placements if they were chosen."""
     schedule = schedule.model_copy(update={"network": network, "paths": placed.paths or None})
     if placed.places is None:
         return schedule
@@ -191,6 +191,6 @@ def state_places(schedule: Schedule, placed: PlacedInstance, network: str | None
 
 
 def notes_on(placed: PlacedInstance) -> tuple[str, ...]:
-    """Return remarks on places that were chosen."""
+    """Return remarks on placements that were chosen."""
     waiting = [_WAITING] if placed.waiting else []
     return (*([placed.comparison] if placed.comparison else []), *waiting)

@@ -54,7 +54,7 @@ def choose_places(
     seed: int,
     threads: int,
 ) -> PlacedInstance:
-    """Return the instance of a scenario at the placements of a joint model, which counts no slots.
+    """Return the instance of a scenario at the placements of a joint model without windows.
 
     Other choices are taken if less weight waits by them.
     """
@@ -79,8 +79,8 @@ def choose_places(
     if pool.bound is not None and pool.gap is not None:
         proved = f"at least {float(pool.bound):.6f}, gap {float(pool.gap):.1%}"
     told = (
-        f"joint model: the places cost {float(pool.cost):.6f}, a mean loss added up over pairs of "
-        f"jobs; among the {pool.placements:,} placements that it knows {proved}"
+        f"joint model: the placements cost {float(pool.cost):.6f}, a mean loss added up over pairs "
+        f"of jobs; among the {pool.placements:,} that it knows {proved}"
     )
     return replace(search.problem_at(places, told), pool=pool)
 

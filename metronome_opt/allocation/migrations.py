@@ -1,6 +1,6 @@
 """Migrations of running jobs: checkpoint and restart elsewhere, if that saves more than it costs.
 
-A job migrates to no place that is farther than its own, unless it has no network there: in
+A job migrates to no placement that is farther than its own, unless it has no network there: in
 simulations that lengthened completion, because the next jobs shared links with more others.
 """
 
@@ -89,7 +89,7 @@ def _best_migration(
         start = exchange_nodes(occupancy, job, start)
     occupancy.add(placed_job)
     if start is None or sorted(start.placement.nodes) == sorted(here.nodes):
-        return None  # a job gives up its slots without a migration
+        return None  # a job gives up its windows without a migration
     saved = now - start.cost
     is_farther = network_cost(start.placement) > network_cost(here) and here.transport.rate
     if saved <= cost or is_farther:

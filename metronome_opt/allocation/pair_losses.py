@@ -1,7 +1,7 @@
 """Losses of two jobs that share a link: a table made as it is needed.
 
 Iterations are simulated as links are shared, and where there are traffic classes with either job
-first. With slots each job sends once in a multiple of one base, which is as long as the bursts of
+first. With windows each job sends once in a multiple of one base, which is as long as the bursts of
 both. The choice of least weighted sum counts in which no job loses more than `MAX_LOSS` against the
 first.
 """
@@ -25,7 +25,7 @@ _STARTS = (0.12, 0.37, 0.62, 0.87)  # of the second job, in longer periods
 _WARM_UP, _PERIODS = 5, 40  # of the longer period
 _MAX_KNOWN = 100_000  # pairs: a controller runs for months
 _MULTIPLES = range(1, 9)  # of the base of two periods
-_CUSHION = 0.02  # of the shorter iteration: between bursts in slots
+_CUSHION = 0.02  # of the shorter iteration: between bursts in windows
 _MAX_RATIO = 250  # of the longer period to the shorter one, as on a link that failed
 
 _Pair = Sequence[tuple[Iteration, int, int]]  # iteration, flows, weight of two jobs
@@ -100,7 +100,7 @@ class PairLosses:
 
 
 def _in_slots(pair: _Pair, capacity: int) -> Iterator[tuple[float, float]]:
-    """Yield by what shares two jobs are slower with slots."""
+    """Yield by what shares two jobs are slower with windows."""
     isolated = [pattern.slowed_to(Fraction(capacity, flows)) for pattern, flows, _ in pair]
     one, two = (pattern.isolated_ms for pattern in isolated)
     together = sum(_span_ms(pattern) for pattern in isolated) + _CUSHION * min(one, two)

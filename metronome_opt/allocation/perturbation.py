@@ -1,4 +1,4 @@
-"""Places of several jobs together: by greedy insertion, improved by large neighbourhood search.
+"""Placements of several jobs: by greedy insertion, improved by large neighbourhood search.
 
 Some jobs that share links are removed and inserted again, in another order, each at its cheapest
 placement. The result is kept if it costs no more. Costs are those of `occupancy`.
@@ -38,7 +38,7 @@ def search_placements(
     seed: int = 0,
     pinned: Sequence[JobRequest] = (),
 ) -> tuple[Occupancy, list[JobRequest]]:
-    """Place jobs, the most important ones first, in a cluster whose other jobs keep their places.
+    """Place jobs, the most important ones first, in a cluster whose other jobs stay.
 
     The search ends with the budget; every job is tried once in any case. `pinned` jobs keep their
     nodes, but their flows may take other paths. Returns the occupancy with the jobs that have found
@@ -88,7 +88,7 @@ def search_placements(
 def perturb_placements(
     occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
-    """Return other places for some jobs that share links, half of all omitted; None if none fit."""
+    """Return other placements for some jobs that share links, omitting half; None if none fit."""
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
     if not movable:
@@ -107,7 +107,7 @@ def _insert(
     draw: random.Random | None = None,
     blink: float = _BLINK,
 ) -> tuple[float, list[JobRequest]]:
-    """Place one job after the other, some places omitted with a draw; return cost, and the rest."""
+    """Place one job after the other, omitting some nodes by a draw; return cost, and the rest."""
     cost, left = 0.0, []
     for job in jobs:
         candidates = occupancy.resources.candidates(job, occupancy.candidates)

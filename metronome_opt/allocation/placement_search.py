@@ -1,4 +1,4 @@
-"""Choices of places for the jobs of a scenario: by cost, by simulation, and with slots."""
+"""Choices of placements for the jobs of a scenario: by cost, by simulation, and with windows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 _MAX_SIMULATED = 300  # placements of an improvement by simulation
-_MAX_REPATHED = 64  # paths that are compared with slots
+_MAX_REPATHED = 64  # paths that are compared with windows
 _FIRST_SEED, _SEEDS = 400, 4  # of simulations that compare placements
 
 
@@ -58,7 +58,7 @@ Places = Mapping[str, Spot]
 
 @dataclass(frozen=True)
 class PlacementSearch:
-    """Places for the jobs of a scenario."""
+    """Placements for the jobs of a scenario."""
 
     scenario: Scenario
     # weights in the means that are minimised; None for the priorities, in one mean
@@ -73,7 +73,7 @@ class PlacementSearch:
 
     @cached_property
     def jobs(self) -> Mapping[str, JobRequest]:
-        """The jobs by name; iterations at their places have to fit the hyperperiod, if any."""
+        """The jobs by name; their iterations have to fit the hyperperiod, if any."""
         return job_requests(self.scenario, self.traffic, self.mean_weights)
 
     @cached_property
@@ -141,12 +141,12 @@ class PlacementSearch:
         return places_of(occupancy)
 
     def _refuse(self, job: JobRequest, empty: CandidatePlacements) -> None:
-        """Raise an `InputError` that says why a job has no place in the empty cluster."""
+        """Raise an `InputError` that says why a job has no placement in the empty cluster."""
         empty.spread(job)  # an error that names the link which is too narrow
         if limits := job.limits.describe(self.scenario.cluster):
             raise InputError(
-                f"jobs: {job.name}: no place for its {job.tasks:,} tasks together: {limits}; allow "
-                "more, or use fewer workers"
+                f"jobs: {job.name}: no placement for its {job.tasks:,} tasks together: {limits}; "
+                "allow more, or use fewer workers"
             )
         index = [spec.name for spec in self.scenario.jobs].index(job.name)
         raise InputError(
@@ -176,7 +176,7 @@ class PlacementSearch:
         return places_of(occupancy)
 
     def find_cheapest(self, budget: Budget, seed: int, *, gated: bool = False) -> Places:
-        """Return placements by large neighbourhood search, of low cost with or without slots."""
+        """Return placements by large neighbourhood search, of low cost with or without windows."""
         running, waiting = self._split_by_room()
         occupancy = self.occupancy(gated=gated)
         occupancy, _ = search_placements(running, occupancy, budget, seed, pinned=self.pinned)
@@ -206,7 +206,7 @@ class PlacementSearch:
         return best
 
     def improve(self, places: Places, budget: Budget, seed: int) -> Places:
-        """Return places where iterations are shorter in simulation, if any are found.
+        """Return placements where iterations are shorter in simulation, if any are found.
 
         Costs count two jobs on a link; more of them may be slower together.
         """
@@ -232,9 +232,9 @@ class PlacementSearch:
         return places_of(best)
 
     def improve_paths(self, places: Places, options: SlotSearchOptions, budget: Budget) -> Places:
-        """Return places where all flows of a job take another spine, or two jobs change theirs.
+        """Return placements with all flows of a job over another spine, or of two jobs.
 
-        They are better with slots of few candidates; those given if no change is.
+        They are better with windows of few candidates; those given if no change is.
         """
         few, left = replace(options, max_events=1), _MAX_REPATHED
         best = places
@@ -283,7 +283,7 @@ class PlacementSearch:
         return self._values[key]
 
     def seconds(self, places: Places) -> float:
-        """Return about how long it takes to simulate jobs at their places."""
+        """Return about how long it takes to simulate jobs in a placement."""
         return PlanSimulator(self.instance_at(places), range(_SEEDS)).events / EVENTS_PER_S
 
     def _means(self, instance: Instance, slowdowns: Floats) -> Values:
@@ -295,7 +295,7 @@ class PlacementSearch:
         return tuple(Link(name=name, capacity=mbps) for name, mbps in capacities if mbps)
 
     def instance_at(self, places: Places) -> Instance:
-        """Return the instance that `problem_at` has; each job is built once per place."""
+        """Return the instance of `problem_at`; each job is built once per placement."""
         scenario, taken, jobs = self.scenario, Counter[str](), []
         for index, spec in enumerate(scenario.jobs):
             if spec.name in places:
@@ -317,7 +317,7 @@ class PlacementSearch:
         )
 
     def problem_at(self, places: Places, comparison: str = "") -> PlacedInstance:
-        """Return the instance of the jobs at their places; the others wait."""
+        """Return the instance of the placed jobs; the others wait."""
         nodes = {name: spot.nodes for name, spot in places.items()}
         paths = {name: spot.paths for name, spot in places.items() if spot.paths}
         problem = build_scenario(self.scenario.at(nodes, paths), self.traffic)

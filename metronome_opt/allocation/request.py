@@ -1,4 +1,4 @@
-"""Jobs as allocation sees them: tasks, resources, and traffic by place."""
+"""Jobs as allocation sees them: tasks, resources, and traffic by placement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JobRequest:
     # the number of its tasks, and what one of them needs
     tasks: int
     task_resources: Resources
-    traffic: Callable[[Transport], Iteration]  # returns its iteration at a place
+    traffic: Callable[[Transport], Iteration]  # returns its iteration at a placement
     best_ms: float  # its shortest iteration in the empty cluster
     algorithm: Algorithm = "tasks"  # how its collectives cross the network
     weight: int = 1  # priority, larger is more important
@@ -42,7 +42,7 @@ class JobRequest:
     # the only nodes that it may have, one per task; None for any
     nodes: tuple[str, ...] | None = None
     limits: PlacementLimits = NO_LIMITS  # on its nodes
-    # whether its iteration at a place is short enough for the hyperperiod; None: at any place
+    # whether its iteration at a placement fits the hyperperiod; None: at any placement
     is_short: Callable[[Transport], bool] | None = None
 
     @classmethod
@@ -77,11 +77,11 @@ class JobRequest:
         return UNKNOWN_MS if self.length_ms is None else self.length_ms
 
     def loss(self, transport: Transport) -> float:
-        """Return by what share its iteration at a place is longer than the best one."""
+        """Return by what share its iteration at a placement is longer than the best one."""
         return self.traffic(transport).isolated_ms / self.best_ms - 1
 
     def fits(self, placement: Placement) -> bool:
-        """Return whether its iteration at a place is not too long, and its links carry it."""
+        """Return whether its iteration at a placement is not too long, and its links carry it."""
         if placement.bottleneck is not None and not placement.rate:
             return False
         return self.is_short is None or self.is_short(placement.transport)

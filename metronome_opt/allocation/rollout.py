@@ -102,7 +102,7 @@ def best_start(
 
     It has to gain more than `MIN_SAVING`, by a one-sided limit of 95 %. Starts that gain nothing in
     the mean are dropped after a few samples. `others` wait, too: by choice until the next
-    departure, or after the job in the queue; `may_wait` says whether these wait for better places.
+    departure, or after the job in the queue; `may_wait` says whether these wait for better nodes.
     """
     begin = _FluidCluster(occupancy, arrivals.expected_ms, may_wait=may_wait)
     begin.add_losses(
@@ -153,7 +153,7 @@ class _Queued:
 
     job: JobRequest
     waits_for: str | None = None  # the job whose departure it waits for; None to start once it fits
-    # where it starts then, if there is still room; its nearest place otherwise
+    # where it starts then, if there is still room; its nearest placement otherwise
     placement: Placement | None = None
     fits_since_ms: float | None = None  # since when it could have started
 
@@ -290,7 +290,7 @@ class _FluidCluster:
         heapq.heappush(self._ends, (progress.end_ms, name))
 
     def _start_queued(self, only: JobRequest | None = None) -> None:
-        """Start waiting jobs at their nearest places, where it does not cost more than to wait."""
+        """Start waiting jobs at their nearest placements, where waiting does not cost less."""
         waiting = []
         for queued in self.queue:
             is_free = queued.waits_for is None and only in (None, queued.job)
@@ -299,7 +299,7 @@ class _FluidCluster:
         self.queue = waiting
 
     def _start(self, queued: _Queued) -> bool:
-        """Start a job if it fits and has waited long enough for a better place.
+        """Start a job if it fits and has waited long enough for a better placement.
 
         It waits until the next departure for as long as the start costs: without knowledge of the
         future that costs at most twice the optimum ("ski rental").

@@ -1,4 +1,4 @@
-"""Places for the jobs of a scenario that do not say where they run, and the plan of their slots."""
+"""Placements for the jobs of a scenario without nodes, and the plan of their windows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 _ENUMERATED = 1000  # placements of all jobs that are all compared
-_INSERTION = 3.0  # times as long as the nearest places take: greedy insertion by cost
-_SEARCHING = 0.5  # of the time, for places of low cost, and again for a list of all places
-_IMPROVING = 0.4  # of the rest, for places that are simulated
-_GATED = 0.2  # of the rest, for places of low cost with slots, and again for paths
+_INSERTION = 3.0  # times as long as the nearest placements take: greedy insertion by cost
+_SEARCHING = 0.5  # of the time, for placements of low cost, and again for a list of all
+_IMPROVING = 0.4  # of the rest, for placements that are simulated
+_GATED = 0.2  # of the rest, for placements of low cost with windows, and again for paths
 _NEAREST = "jobs without nodes are on the nearest nodes, one job after the other"
 
 
@@ -38,12 +38,12 @@ def allocate(
 ) -> tuple[PlacedInstance, PlanResult | None]:
     """Return the instance of a scenario, whose jobs without nodes are given some, and its plan.
 
-    Nodes that jobs name are kept. By ``auto``, places of low cost are compared by simulation with
-    the nearest ones, with no job gated, and the better of the two are taken: less weight waits, or
+    Nodes that jobs name are kept. By ``auto``, placements of low cost are compared by simulation
+    with the nearest ones, with no job gated, and the better ones are taken: less weight waits, or
     else iterations are shorter. Some jobs are then moved, and the same comparison decides. Where
-    paths can be chosen, they are chosen with places. At last plans of slots are searched at these
-    places, at the nearest ones, and at those that cost little with slots. The best plan decides,
-    in simulations that no search has seen, and is returned with its places.
+    paths can be chosen, they are chosen with placements. At last plans are searched at these
+    placements, at the nearest ones, and at those that cost little with windows. The best plan
+    decides, in simulations that no search has seen, and is returned with its placements.
 
     By ``cpsat`` or ``milp``, a joint model of all jobs decides, by ``greedy`` the nearest
     placement of one job after the other, without plans.
@@ -98,7 +98,7 @@ def allocate(
     best = search.improve(
         search.choose_ungated([*choices, *every]), budget.fraction(_IMPROVING), seed
     )
-    # Where slots fit, no job has to be preferred: priorities do, whatever the means.
+    # Where windows fit, no job has to be preferred: priorities do, whatever the means.
     by_priority = PlacementSearch(scenario)
     tried = [near, best, by_priority.find_cheapest(budget.fraction(_GATED), seed, gated=True)]
     if search.has_paths:
@@ -126,7 +126,7 @@ def _choose_by_plan(
 
 
 def reasons(scenario: Scenario, places: Mapping[str, Sequence[str]]) -> Mapping[str, str]:
-    """Return why each job that has no place waits, given the places of the others."""
+    """Return why each job that has no placement waits, given the placements of the others."""
     resources = FreeResources(scenario.cluster)
     for job in scenario.jobs:
         resources.take(places.get(job.name, ()), job.each)

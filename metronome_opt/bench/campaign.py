@@ -48,7 +48,7 @@ class CaseRecord:
         Seconds by the task's own clock, without compilation and imports, None if it did not end by
         itself; and as measured from outside, see `process.TaskOutcome`.
     started, machine, versions, commit
-        Time (UTC), place and code of the run; ``+`` ends the commit of a changed checkout.
+        Time (UTC), machine and code of the run; ``+`` ends the commit of a changed checkout.
     """
 
     IDENTITY: ClassVar[tuple[str, ...]]

@@ -216,7 +216,7 @@ def _with_whole_paths(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update=whole)
 
 
-_TRAFFIC_MODEL = 2  # an iteration is computing plus collectives, whose speed depends on the place
+_TRAFFIC_MODEL = 2  # an iteration is computing plus collectives, as fast as the placement allows
 
 
 def checksum(study: Study) -> str:

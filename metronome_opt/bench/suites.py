@@ -134,8 +134,7 @@ def _read_file(path: Path) -> tuple[Instance, str]:
 def read_suite(path: str | Path) -> Suite:
     """Read the index of a suite, or the instances and scenarios of a folder that has none.
 
-    A file of an instance or a scenario is a suite of one. Errors name the file, the place and the
-    value.
+    A file of an instance or a scenario is a suite of one. Errors name file, location and value.
     """
     path = Path(path)
     if path.is_file():

@@ -1,4 +1,4 @@
-"""``metronome allocate``: choose places, gated jobs, periods and offsets."""
+"""``metronome allocate``: choose placements, gated jobs, periods and offsets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def allocate(
     """Choose where jobs run, which are gated and when they send.
 
     The mean slowdown of the jobs, as simulated, is minimised, after the weight of jobs that wait.
-    Solvers cpsat and milp also print a bound of the cost of places in their joint model.
+    Solvers cpsat and milp also print a bound of the cost of placements in their joint model.
     """
     networks = read_names(network or ())
     for name in networks:

@@ -16,13 +16,13 @@ COMMANDS = {
     "init": "Write a small, complete scenario to FILE, to be changed.",
     "validate": "Check FILE and describe its contents.",
     "allocate": "Choose where jobs run, which are gated and when they send.",
-    "solve": "Choose time slots at given places: an exact problem with value, bound and gap.",
+    "solve": "Choose time slots at given placements: an exact problem with value, bound and gap.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
     "fit": "Test whether all jobs of FILE can be gated.",
     "pareto": "Find the Pareto front of FILE for two objectives.",
     "simulate": "Simulate the jobs of SCENARIO under several policies.",
     "place": "Place all tasks of JOB in a cluster, or none.",
-    "controller": "Give waiting pods of a cluster nodes and slots.",
+    "controller": "Give waiting pods of a cluster nodes and windows.",
     "inject": "Prepare the workloads of FILE for the controller.",
     "profile": "Estimate the period and the bursts of a job.",
     "monitor": "Compare measured traffic with claims and correct them.",
@@ -146,7 +146,7 @@ _STYLE: dict[str, Any] = {
 app = typer.Typer(
     name="metronome",
     cls=_Commands,
-    help="Place training jobs on a cluster, and give their bursts time slots where these fit.",
+    help="Place training jobs on a cluster, and give their bursts windows where these fit.",
     **_STYLE,
 )
 

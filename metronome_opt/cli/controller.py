@@ -51,8 +51,8 @@ def controller(
         str | None,
         typer.Option(
             metavar="URL",
-            help="URL of the Prometheus server: jobs that deviate from claims get other slots.",
-            show_default="none: slots change only if jobs arrive or depart",
+            help="URL of the Prometheus server: jobs that deviate from claims get other windows.",
+            show_default="none: windows change only if jobs arrive or depart",
         ),
     ] = None,
     gpu_resource: options.GpuResources = None,
@@ -60,7 +60,7 @@ def controller(
         str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics here.")
     ] = None,
 ) -> int:
-    """Give waiting pods of a cluster nodes and slots.
+    """Give waiting pods of a cluster nodes and windows.
 
     Pods wait behind the scheduling gate metronome.x-k8s.io/place. Killed at any moment, the
     controller goes on from STATE and the pods' annotations.

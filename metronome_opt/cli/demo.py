@@ -1,4 +1,4 @@
-"""``metronome demo``: what places bring, and what slots bring, on two shipped scenarios."""
+"""``metronome demo``: what placement brings, and what windows bring, on two shipped scenarios."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Times = Mapping[str, Mapping[str, Fraction]]
 """Iteration times in ms, by column and job."""
 
 _NEXT = """next: metronome init mine.yaml; metronome allocate mine.yaml    a cluster of your own
-      metronome report {} --output page.html    slots to turn by hand"""
+      metronome report {} --output page.html    offsets to turn by hand"""
 
 
 def demo(
@@ -33,8 +33,8 @@ def demo(
 ) -> int:
     """Allocate two shipped scenarios: tables, figures, claims.
 
-    Six jobs on eight nodes gain by their places: spread, on the nearest nodes, and as `allocate`
-    places them. Four equal jobs on shared uplinks gain by slots. Files of an earlier demo are
+    Six jobs on eight nodes gain by placement: spread, on the nearest nodes, and as `allocate`
+    places them. Four equal jobs on shared uplinks gain by windows. Files of an earlier demo are
     replaced.
     """
     from metronome_opt.kubernetes import export_claims
@@ -52,15 +52,15 @@ def demo(
     near = _times(placed)
     times = {"spread": _ungated(build_scenario(spread(small)).instance), **near}
     _print_times("eight-nodes: six jobs on eight nodes, by placement", times, placed.instance)
-    slots = _times(gated)
-    columns = {"without slots": slots["nearest"], "with slots": slots["allocated"]}
+    gain = _times(gated)
+    columns = {"without windows": gain["nearest"], "with windows": gain["allocated"]}
     _print_times("\nfleet: four equal jobs, two on each uplink", columns, gated.instance)
     drawn = {name: {job: float(ms) for job, ms in by.items()} for name, by in times.items()}
     save_figure(plot_placements(drawn), output / "placements.svg")
-    save_figure(plot_change(gated), output / "slots.svg")
+    save_figure(plot_change(gated), output / "windows.svg")
     problem = build_problem(fleet, None, gated.schedule.paths)
     export_claims(problem.instance, gated.schedule, problem.deployment, output / "claims")
-    pictures = "pictures placements.svg, slots.svg"
+    pictures = "pictures placements.svg, windows.svg"
     typer.echo(f"wrote {output}: {pictures}; schedule.json, fleet.json, claims", err=True)
     typer.echo(_NEXT.format(files[1]))
     return 0
@@ -73,7 +73,7 @@ def _allocate(source: Scenario, file: Path, time_limit: float, seed: int) -> Res
     from metronome_opt.problem.schedule import write_schedule
     from metronome_opt.scenario.verification import verify_placed
 
-    title = f"{source.name}: placing jobs and choosing slots"
+    title = f"{source.name}: placing jobs and choosing windows"
     with live_line(title, ProgressEvent.describe) as callback:
         result = allocate(source, time_limit=time_limit, seed=seed, stop=callback or ())
     if violations := verify_placed(source, result.schedule)[1]:
@@ -83,7 +83,7 @@ def _allocate(source: Scenario, file: Path, time_limit: float, seed: int) -> Res
 
 
 def _times(result: Result) -> Times:
-    """Return iteration times on the nearest nodes without slots, and under the schedule."""
+    """Return iteration times on the nearest nodes without windows, and under the schedule."""
     from metronome_opt.allocation.slots.iteration_times import IterationTimes
 
     times = IterationTimes.of(result)

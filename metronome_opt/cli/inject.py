@@ -22,7 +22,7 @@ def inject(
     """Prepare the workloads of FILE for the controller.
 
     Pods with GPUs get the scheduling gate of the controller, and their containers get variables and
-    a file of slots, which a gate of a training loop reads. A workload must state the traffic of a
+    a file of windows, which a gate of a training loop reads. A workload must state the traffic of a
     task: annotation traffic, or model and batch.
     """
     from metronome_opt.kubernetes.claims.files import dump_objects, read_manifests

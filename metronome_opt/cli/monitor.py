@@ -86,7 +86,7 @@ class _Watch:
     def check(
         self, ask: Callable[[ClusterState], SlotReview | None], *, dry_run: bool = False
     ) -> SlotDecision | None:
-        """Review the slots of a state and apply the decision; return it."""
+        """Review the windows of a state and apply the decision; return it."""
         from metronome_opt.kubernetes.state.store import Store, read_cluster_state
 
         self._export()

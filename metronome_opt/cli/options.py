@@ -139,7 +139,7 @@ def read_source(path: Path, schedule: Schedule | None = None) -> Scenario | Inst
 
 
 def read_problem(path: Path) -> PlacedInstance:
-    """Read a problem, with jobs at their nearest places, and print the notes on it."""
+    """Read a problem, with jobs at their nearest placements, and print the notes on it."""
     from metronome_opt.allocation.arguments import ScenarioError
     from metronome_opt.api import load
 

@@ -169,7 +169,7 @@ def check_targets(inputs: Iterable[Path], outputs: Iterable[Path | None]) -> Non
             continue
         target = os.path.realpath(path)
         if target in taken:
-            raise InputError(f"{path}: {taken[target]}; name another place to write")
+            raise InputError(f"{path}: {taken[target]}; name another file to write")
         taken[target] = "is named for two outputs"
         with _temporary_for(path):
             pass

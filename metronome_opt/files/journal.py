@@ -51,7 +51,7 @@ def lock_file(stream: BinaryIO, path: Path) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise InputError(
-            f"{path}: another process is writing it; let it end, or name another place"
+            f"{path}: another process is writing it; let it end, or name another file"
         ) from None
 
 

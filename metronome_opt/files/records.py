@@ -239,8 +239,8 @@ def read_record(cls: type[R], path: str | Path) -> R:
 def faults(error: ValidationError, cls: type[Record] | None = None) -> list[str]:
     """Return the faults of a validation in lines: location, fault and value.
 
-    Unknown fields come first, since a mistyped name is often missing as well. Suggestions in their
-    place are fields of the class of the document.
+    Unknown fields come first, since a mistyped name is often missing as well. Suggestions are
+    fields of the class of the document.
     """
     details = error.errors(include_url=False)
     inner = {fault["loc"][:length] for fault in details for length in range(len(fault["loc"]))}

@@ -21,7 +21,7 @@ _MAX_TEXT = 64  # characters
 
 
 class ClaimError(Exception):
-    """A claim cannot be obeyed; the text is one line that names place, value and remedy."""
+    """A claim cannot be obeyed; the text is one line that names location, value and remedy."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))

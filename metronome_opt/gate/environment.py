@@ -1,6 +1,6 @@
 """Environment variables that configure a gate, see docs/gate.md.
 
-``{task}`` in the places of measurements stands for the task: processes share no file and no port.
+``{task}`` in a record or port stands for the task: processes share none.
 """
 
 from __future__ import annotations

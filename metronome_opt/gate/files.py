@@ -30,7 +30,7 @@ _INLINE_BYTES = 2**14  # while a larger file is read beside the loop, the claim 
 
 _KIND = "STBandwidthClaim"
 _PLAIN = {*FIELDS, "job"}
-_CUSTOM = {  # places of the fields in the specification of an object
+_CUSTOM = {  # locations of the fields in the specification of an object
     "offset_ms": "allocation.offsetMicroseconds",
     "period_ms": "traffic.periodMicroseconds",
     "starts_ms": "traffic.phases.startMicroseconds",
@@ -137,7 +137,7 @@ def _claim_in(content: bytes, job: str, task: int | None) -> Claim:
 
 
 def _claims(content: bytes) -> Iterator[tuple[str, Any, str, Callable[[], Claim]]]:
-    """Yield job, task and place of each claim, and what reads it."""
+    """Yield job, task and location of each claim, and what reads it."""
     for place, document in _objects(content):
         if not isinstance(document, dict):
             raise ClaimError(f"{_at(place)}{quote(document)}: is no object")
@@ -153,7 +153,7 @@ def _claims(content: bytes) -> Iterator[tuple[str, Any, str, Callable[[], Claim]
 
 
 def _objects(content: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield objects, those of lists one by one, each with its place."""
+    """Yield objects, those of lists one by one, each with its location."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -190,7 +190,7 @@ def _first_few(names: list[str]) -> str:
 
 
 def _at(place: str) -> str:
-    """Return a place of which nothing in particular is said."""
+    """Return a location of which nothing in particular is said."""
     return f"{place.rstrip(': .')}: " if place else ""
 
 

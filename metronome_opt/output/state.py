@@ -146,12 +146,13 @@ def placement_lines(
     held, slot_ms = decision.reservation, state.cluster.slot_ms
     placed, why = "placed" if reserved else "would be placed", decision.why_slower
     racks = pluralise(decision.placement.racks, "rack")
-    slots = f"slots: offset {held.offset * slot_ms} ms of a period of {held.period * slot_ms} ms"
+    offset, period = held.offset * slot_ms, held.period * slot_ms
+    windows = f"windows: offset {offset} ms of a period of {period} ms"
     lines = [
         f"{held.job}: {placed} on {format_nodes(held.nodes)}; {racks}",
         f"iteration {decision.expected_ms:.0f} ms"
         + (f" instead of {decision.best_ms:.0f}: {why}" if why else ""),
-        slots if held.gated else "no slots: bursts begin when they are ready",
+        windows if held.gated else "no windows: bursts begin when they are ready",
     ]
     if state.cluster.traffic_classes > 1:
         lines.append(f"traffic class: {held.traffic_class}")

@@ -195,7 +195,7 @@ def jobs_table(
         "before": number(times.first),
         "now": number(times.after),
         **{f"now, {network}": number(by_job) for network, by_job in elsewhere.items()},
-        "slots": window,
+        "windows": window,
     }
     if paths is not None:
         columns["spines"] = lambda job: spines_text(paths.get(job.name, ()))
@@ -218,10 +218,10 @@ def jobs_legend(instance: Instance, schedule: Schedule, times: IterationTimes) -
     nodes = "on the same nodes" if times.nearest is None else "on the nearest nodes"
     lines = [
         f"ms per iteration, simulated on network {schedule.network or instance.network}",
-        f"alone: without other jobs, on its best nodes; before: {nodes}, without slots",
+        f"alone: without other jobs, on its best nodes; before: {nodes}, without windows",
     ]
     if any((schedule.gated or schedule.offsets).values()):
-        lines.append("slots: when a gated job begins an iteration, and how often; -: when ready")
+        lines.append("windows: when a gated job begins an iteration, and how often; -: when ready")
     if schedule.paths is not None:
         lines.append("spines: by which a task's traffic leaves its rack")
     return "\n".join(lines)
@@ -260,13 +260,13 @@ def gain_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> 
     text = f"mean slowdown {_mean(after)}"
     if first is not None and before is not None and after is not None:
         parts = "" if times.nearest is None else f"nodes {_percent(before / first)}, "
-        text += f", before {_mean(first)}: {parts}slots {_percent(after / before)}"
+        text += f", before {_mean(first)}: {parts}windows {_percent(after / before)}"
     have = "has" if len(instance.jobs) == 1 else "have"
-    text += f"; {gated:,} of {pluralise(len(instance.jobs), 'job')} {have} slots"
+    text += f"; {gated:,} of {pluralise(len(instance.jobs), 'job')} {have} windows"
     if schedule.objectives.get(SLOWDOWN, 0) is None and after is not None:
         text += "\n(simulated for this table, after the time limit)"
     if gated and after is not None and before is not None and after > before + _BY_CHANCE:
-        text += "\nthese slots make iterations longer; allocate minimises the slowdown"
+        text += "\nthese windows make iterations longer; allocate minimises the slowdown"
     return text
 
 

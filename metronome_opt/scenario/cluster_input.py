@@ -238,7 +238,7 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
             if len(node.rails) > 1:
                 refuse(
                     f"nodes[{index}].interfaces",
-                    f"{len(node.rails)} of them, and places need nodes with one; write an "
+                    f"{len(node.rails)} of them, and a state needs nodes with one; write an "
                     "interface that carries what they do together",
                 )
         return self
@@ -285,5 +285,5 @@ class ClusterSpec(Cluster, _Grid):  # the fields of the last base come first
 
 
 def read_cluster(path: str | Path) -> ClusterSpec:
-    """Read a cluster from a JSON or YAML file; errors name the file, the place and the value."""
+    """Read a cluster from a JSON or YAML file; errors name the file, the location and the value."""
     return read_record(ClusterSpec, path)

@@ -1,4 +1,4 @@
-"""Collectives: how much of one crosses the network at a place, and how fast it goes there.
+"""Collectives: how much of one crosses the network at a placement, and how fast it goes there.
 
 Sources: NVIDIA/nccl 5067397c (2.30.7). A ring visits all GPUs one after the other and leaves each
 node once (`connectRings` in src/graph/connect.cc, 2 (n - 1) steps in src/device/all_reduce.h); a
@@ -246,7 +246,7 @@ class TrainingStep(Record):
         return self.model_copy(update={"transfers": tuple(transfers)})
 
     def at(self, transport: Transport) -> Iteration:
-        """Return the iteration at a place, of a job that has the network to itself.
+        """Return the iteration at a placement, of a job that has the network to itself.
 
         Collectives are sent one after the other, as one burst where all GPUs begin both at once.
         Computing waits for those that it needs. Bursts that are only stated are as fast as stated,
@@ -278,6 +278,6 @@ class TrainingStep(Record):
         return Iteration(tuple(bursts), rest, self.is_fine)
 
     def in_slots(self, transport: Transport, slot_ms: int) -> tuple[tuple[Phase, ...], int]:
-        """Return its bursts in slots at a place, and the slots of the iteration."""
+        """Return its bursts in slots at a placement, and the slots of the iteration."""
         exact, is_inside = self.at(transport), transport.nodes == 1 and not self.is_stated
         return exact.to_slots_inside(slot_ms) if is_inside else exact.to_slots(slot_ms)

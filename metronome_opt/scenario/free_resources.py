@@ -29,7 +29,7 @@ class FreeResources:
     Attributes
     ----------
     names, index
-        The names of the nodes in order, and the place of each.
+        The names of the nodes in order, and the position of each.
     total
         What nodes have when nothing runs, shape (nodes, 3).
     free, up

@@ -188,7 +188,7 @@ def period_of(slots: int, hyperperiod: int | None, slot_ms: int) -> int:
     Raises
     ------
     InputError
-        If the iteration is longer than the hyperperiod; the text has no place.
+        If the iteration is longer than the hyperperiod; the text has no location.
     """
     period = slots if hyperperiod is None else divisor_from(hyperperiod, slots)
     if period is None:

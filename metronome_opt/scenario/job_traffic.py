@@ -53,7 +53,7 @@ class Sources:
         self._read_workload = cache(partial(read_record, Workload))
 
     def of(self, job: JobSpec, where: str = "model") -> Source:
-        """Return the source of the traffic of a job; errors name the place that asks for it."""
+        """Return the source of the traffic of a job; errors name the location that asks for it."""
         model = job.model or ""
         if not isinstance(job.traffic, str):
             return job.stated or self.workload(model, where)
@@ -69,7 +69,7 @@ class Sources:
 
 
 class JobTraffic:
-    """The traffic of a job by its place in a cluster.
+    """The traffic of a job by its placement in a cluster.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class JobTraffic:
     algorithm, step
         How its collectives cross the network, and its iteration wherever it runs.
     at, in_slots
-        Functions that return its iteration at a place, in time and in slots; see `TrainingStep`.
+        Functions that return its iteration at a placement, in time and slots; see `TrainingStep`.
     """
 
     def __init__(self, job: JobSpec, source: Source, cluster: Cluster) -> None:
@@ -113,17 +113,17 @@ class JobTraffic:
         return self.source.jitter
 
     def isolated(self, transport: Transport) -> Iteration:
-        """Return its iteration at a place where it has the network to itself."""
+        """Return its iteration at a placement where it has the network to itself."""
         exact = replace(self.at(transport), jitter=self.jitter)
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
     def period(self, transport: Transport, slot_ms: int, hyperperiod: int | None) -> int:
-        """Return its period at a place.
+        """Return its period at a placement.
 
         Parameters
         ----------
         transport
-            How the place carries its collectives.
+            How the placement carries its collectives.
         hyperperiod
             In slots; None for a period without idle time.
 
@@ -173,11 +173,11 @@ class JobTraffic:
 
     @cached_property
     def best(self) -> Transport | None:
-        """The place of its shortest iteration in the empty cluster; None if it has no room."""
+        """The placement of its shortest iteration in the empty cluster; None if it has no room."""
         return min(self.transports, key=lambda place: self.isolated(place).duration, default=None)
 
     def best_ms(self, own: Transport, slot_ms: int, hyperperiod: int | None) -> Fraction:
-        """Return its shortest iteration in slots, in the empty cluster or at a place of its own."""
+        """Return its shortest iteration in slots, in the empty cluster or at its own placement."""
         key = slot_ms, hyperperiod
         if key not in self._best_ms:
             times = []

@@ -95,7 +95,7 @@ class PlacedInstance:
         The spines that the flows of each job cross; no entry for a job that crosses none, nor for
         any job where flows are sprayed.
     comparison
-        Text on how these places compare with the nearest ones; empty if nothing is known.
+        Text on how these placements compare with the nearest ones; empty if nothing is known.
     pool
         The bound that a joint model proves for this placement; None without one.
     """
@@ -112,7 +112,7 @@ class PlacedInstance:
 
     @cached_property
     def deployment(self) -> Deployment:
-        """The places of the tasks; for an instance file those that the instance suggests."""
+        """The placements of the tasks; for an instance file those that the instance suggests."""
         return Deployment.of_instance(self.instance) if self.placed is None else self.placed
 
     @property

@@ -15,11 +15,11 @@ the first m, 2 m, 4 m, ... of all that can be used, and to all of these, which a
 are nodes, or tasks if these are fewer: nodes get one task each in turn until they hold no more.
 
 Tasks on these nodes are numbered in the order of the tree, and get the first GPUs there. Flows
-cross all spines evenly, as one where each node has one interface. A place at
-which a flow has less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer
-than the hyperperiod does not count. The place that the job has does, whichever it is. The shortest
-iteration over these places is exact where nodes are equal, but for all-to-alls and for groups that
-do not divide a job, for which unequal shares may be better.
+cross all spines evenly, as one where each node has one interface. A placement at which a flow has
+less than 1 Mbit/s, traffic divides into too many parts, or the iteration is longer than the
+hyperperiod does not count. That of the job does, whichever it is. The shortest iteration over these
+is exact where nodes are equal, but for all-to-alls and for groups that do not divide a job, for
+which unequal shares may be better.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from metronome_opt.scenario.nodes import Resources
 
 
 class _Node(NamedTuple):
-    """A node: its place in the tree, its name, the capacities of its interfaces in Mbit/s."""
+    """A node: its position in the tree, its name, the capacities of its interfaces in Mbit/s."""
 
     home: tuple[int, ...]
     name: str
@@ -49,7 +49,7 @@ _Fits = Mapping[str, int]
 
 
 class EmptyCluster:
-    """The places of one job in a cluster without others.
+    """The placements of one job in a cluster without others.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class EmptyCluster:
 
 
 def empty_cluster(cluster: Cluster) -> EmptyCluster:
-    """Return the places of single jobs in a cluster; they are kept with it."""
+    """Return the placements of single jobs in a cluster; they are kept with it."""
     if EmptyCluster not in cluster.memo:
         cluster.memo[EmptyCluster] = EmptyCluster(cluster)
     empty: EmptyCluster = cluster.memo[EmptyCluster]

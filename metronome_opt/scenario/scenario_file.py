@@ -189,7 +189,7 @@ def in_folder(data: Mapping[str, Any], folder: str | Path) -> Mapping[str, Any]:
 
 
 def _pattern(value: Any) -> Traffic:
-    """Read a pattern; in place of a wrong one, which its scenario refuses, any other one."""
+    """Read a pattern; instead of a wrong one, which its scenario refuses, any other one."""
     try:
         return Traffic.model_validate(value)
     except ValidationError:
@@ -203,7 +203,7 @@ def read_scenario(path: str | Path) -> Scenario:
     Raises
     ------
     InputError
-        One line that names the file, the place in it and the value.
+        One line that names the file, the location in it and the value.
     """
     path = locate(path)
     return read_document_as(path, lambda document: Scenario.from_dict(document, folder=path.parent))

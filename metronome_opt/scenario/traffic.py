@@ -4,7 +4,7 @@ What is computed here are estimates from first principles, not measurements. Not
 samples each, so n B samples an iteration whatever the parallelism; F the floating-point operations
 of one sample's forward pass; P what a GPU sustains. Computing takes ``B F / P`` forward and twice
 that backward on every GPU, because the work is shared out evenly. `collectives` says what of it
-crosses the network at a place.
+crosses the network at a placement.
 """
 
 from __future__ import annotations

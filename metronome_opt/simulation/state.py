@@ -38,7 +38,7 @@ class TrainingJob(JobRequest):
 
     index: int  # its position in the scenario
     source: JobTraffic
-    # returns its bursts at a place in slots of `SLOT_MS`, and the slots of an iteration
+    # returns its bursts at a placement in slots of `SLOT_MS`, and the slots of an iteration
     in_slots: Callable[[Transport], tuple[tuple[Phase, ...], int]]
 
     @property

@@ -288,7 +288,7 @@ def _with(record: R, settings: Mapping[str, Setting]) -> R:
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study, or a scenario as the study of itself; errors name file, place and value."""
+    """Read a study, or a scenario as the study of itself; errors name file, location and value."""
     folder = Path(path).parent
 
     def make(document: dict[str, Any]) -> Study:

@@ -139,7 +139,7 @@ def run_toulbar2(
     deadline: float | None,  # noqa: ARG001 (it is interrupted)
     send: Send,
 ) -> None:
-    """Solve a network in a file with toulbar2; its solutions are places in domains by variable."""
+    """Solve a network in a file with toulbar2; solutions are positions in domains by variable."""
     if find_spec("pytoulbar2") is None:
         send(status="missing")
         return

@@ -49,7 +49,7 @@ class Branching:
     network: CostNetwork
     gone: tuple[Eliminated, ...]  # before
     job: int
-    entries: Ints  # places in its domain, most promising first
+    entries: Ints  # positions in its domain, most promising first
     floors: Ints  # that they lead to
     following: int = 0  # the next of them
 

@@ -69,7 +69,7 @@ class CfnProgram:
         self._gone = gone
 
     def offsets(self, values: Mapping[str, float]) -> Sequence[int]:
-        """Return the schedule of the places in the domains, by job."""
+        """Return the schedule of the positions in the domains, by job."""
         domains = enumerate(self._network.domains)
         return decide(self._gone, [int(domain[int(values[str(job)])]) for job, domain in domains])
 

@@ -1,7 +1,7 @@
 """Verification of the traffic of an instance: flows, bursts in slots, references of slowdowns.
 
 The scenario is a document with the cluster in full and the training step of every job, computing
-and collectives, which are not verified. The iteration of a step at a place is computed from the
+and collectives, which are not verified. The iteration of a step at a placement is computed from the
 definitions; no code is shared with the building of instances.
 """
 
@@ -30,7 +30,7 @@ def check_instance(
     instance: Instance,
     paths: Mapping[str, Sequence[Sequence[int]]],
 ) -> Iterator[Violation]:
-    """Yield differences between an instance and the scenario with its jobs at some places.
+    """Yield differences between an instance and the scenario with its jobs at some placements.
 
     They are differences in links, and in the flows, bursts, period, and shortest iteration in the
     empty cluster of a job.
@@ -55,7 +55,7 @@ def check_instance(
             yield Violation(f"links.{name}", *texts)
     given = {job.name: job for job in instance.jobs}
     for name in sorted(given.keys() - places.keys()):
-        yield Violation(f"jobs.{name}", "a job of the instance", "it has no place")
+        yield Violation(f"jobs.{name}", "a job of the instance", "it has no placement")
     used: Counter[str] = Counter()  # GPUs of earlier tasks by node
     empty = EmptyCluster(tree, scenario["cluster"])
     for job in (job for job in scenario["jobs"] if job["name"] in places):
@@ -101,7 +101,7 @@ def _slot_violations(job: Job, true: _Slots) -> Iterator[Violation]:
 def _best_violations(
     job: Job, iteration: _Iteration, places: Sequence[Place]
 ) -> Iterator[Violation]:
-    """Yield a best iteration that is not the shortest one of some places."""
+    """Yield a best iteration that is not the shortest one of some placements."""
     times = (iteration.isolated_ms(place) for place in places)
     best = min(time for time in times if time is not None)
     stated = job.period * iteration.slot_ms if job.best_ms is None else job.best_ms
@@ -140,7 +140,7 @@ class _Slots(NamedTuple):
 
 
 class _Iteration:
-    """The iteration of a job by its place.
+    """The iteration of a job by its placement.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class _Iteration:
         return slots * self.slot_ms
 
     def in_slots(self, place: Place) -> _Slots:
-        """Return its bursts and its period at a place.
+        """Return its bursts and its period at a placement.
 
         On one node its length is rounded to slots, with all bursts together at the end. The period
         is the smallest divisor of the hyperperiod that is long enough.
@@ -239,7 +239,7 @@ class _Iteration:
         return math.ceil(1000 * volume / (slots * self.slot_ms))
 
     def _bursts(self, place: Place) -> tuple[list[_Burst], Fraction]:
-        """Return the bursts at a place, and the time without traffic after the last one.
+        """Return the bursts at a placement, and the time without traffic after the last one.
 
         Collectives follow one another and begin when they are ready; late ones begin such that they
         end when computing needs them. Collectives of all GPUs that begin at one time are a burst.

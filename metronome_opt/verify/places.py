@@ -1,4 +1,4 @@
-"""Verification of the places that a schedule states for the jobs of a scenario, and of paths.
+"""Verification of the placements that a schedule states for the jobs of a scenario, and of paths.
 
 The scenario is a document with the cluster in full. No code is shared with readers or placement.
 
@@ -75,7 +75,7 @@ def _waiting_violations(
 def _node_violations(
     jobs: _Documents, nodes: _Documents, waiting: Sequence[str], places: _Places
 ) -> Iterator[Violation]:
-    """Yield jobs without places, unknown nodes, and other nodes than the stated ones."""
+    """Yield jobs without placements, unknown nodes, and other nodes than the stated ones."""
     for name in sorted(places.keys() - jobs.keys()):
         yield Violation(
             f"places.{quote(name)}", pluralise(len(places[name]), "node"), "no such job"

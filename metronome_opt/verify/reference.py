@@ -1,4 +1,4 @@
-"""The places of a single job in the empty cluster; the best one is the reference of its slowdown.
+"""Placements of a single job in the empty cluster; the best one is the reference of its slowdown.
 
 `metronome_opt.scenario.reference` defines them; the enumeration here follows its text.
 """
@@ -14,7 +14,7 @@ from metronome_opt.verify.places import RESOURCES
 
 
 class EmptyCluster:
-    """Places of single jobs in an empty cluster.
+    """Placements of single jobs in an empty cluster.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class EmptyCluster:
         self._known: dict[Any, list[Place]] = {}
 
     def places(self, job: Document) -> Sequence[Place]:
-        """Return the different places of a job where a flow has 1 Mbit/s at least."""
+        """Return the different placements of a job where a flow has 1 Mbit/s at least."""
         needs = tuple(job["each"][kind] for kind in RESOURCES)
         key = needs, job["workers"], job["algorithm"]
         if key not in self._known:
@@ -53,7 +53,7 @@ class EmptyCluster:
         return self._known[key]
 
     def _nodes(self, tasks: int, needs: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
-        """Yield the nodes of tasks at every place, in the order of the tree."""
+        """Yield the nodes of tasks at every placement, in the order of the tree."""
         holds = {name: self._holds(name, needs, tasks) for name in self._home}
         usable = sorted((name for name in holds if holds[name]), key=self._home.__getitem__)
         areas: dict[str | None, list[str]] = {None: usable}

@@ -163,9 +163,9 @@ def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violat
             length = math.lcm(*{user.period for user in users})
         if length > instance.hyperperiod_limit:
             raise InputError(
-                f"gated: whether slots on link {quote(link.name)} meet takes {quote(length)} slots "
-                f"to see, above the limit of {instance.hyperperiod_limit}; coarsen the slots or "
-                "raise the limit"
+                f"gated: windows on link {quote(link.name)} repeat after {quote(length)} slots, "
+                f"above the limit of {instance.hyperperiod_limit}; coarsen the slots or raise "
+                "the limit"
             )
         for slot, _, rates in pieces(users, length):
             asked = sum(flows[index] * rate for index, rate in rates.items())
@@ -173,7 +173,7 @@ def _gated_violations(instance: Instance, schedule: Schedule) -> Iterator[Violat
                 names = ", ".join(users[index].job.name for index in sorted(rates))
                 yield Violation(
                     "gated",
-                    f"jobs {names} keep slots on link {link.name}",
+                    f"jobs {names} are gated on link {link.name}",
                     f"{when.format(slot)} they ask for {asked} of its {link.capacity} Mbit/s",
                 )
                 break

@@ -1,4 +1,4 @@
-"""Small clusters with few jobs, and all places of their tasks, tried one by one."""
+"""Small clusters with few jobs, and all placements of their tasks, tried one by one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def spreads(tasks: int, room: Sequence[int]) -> Iterator[Counts]:
 
 
 def cheapest(jobs: Sequence[JobRequest], occupancy: Occupancy) -> Value:
-    """Return the least price of all places of some jobs."""
+    """Return the least price of all placements of some jobs."""
     names = [node.name for node in occupancy.resources.cluster.nodes]
     best = (sum(job.cost_weight for job in jobs) + 1, 0.0)
 
@@ -106,7 +106,7 @@ def nodes_of(counts: Counts, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def all_places(scenario: Scenario) -> Iterator[Places]:
-    """Yield all places of all jobs; of those that alike nodes make equal, one."""
+    """Yield all placements of all jobs; of those that alike nodes make equal, one."""
     cluster = scenario.cluster
     names = [node.name for node in cluster.nodes]
     racks = [[i for i, n in enumerate(cluster.nodes) if n.rack == r.name] for r in cluster.racks]
@@ -133,13 +133,13 @@ def all_places(scenario: Scenario) -> Iterator[Places]:
 
 
 def spots_of(problem: PlacedInstance) -> Places:
-    """Return where the jobs of a problem are whose places were chosen."""
+    """Return where the jobs of a problem are whose placements were chosen."""
     nodes = problem.places or {}
     return {name: Spot(tuple(its), problem.paths.get(name, ())) for name, its in nodes.items()}
 
 
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
-    """Return what `search_placements` reaches, and the least of all places, at the same prices."""
+    """Return what `search_placements` reaches, and the least of all placements, at equal prices."""
     search = PlacementSearch(scenario)
     jobs = search.unplaced
     found, left = search_placements(jobs, search.occupancy(), Budget(60))
@@ -148,9 +148,9 @@ def compare_prices(scenario: Scenario) -> tuple[Value, Value]:
 
 
 def compare_slowdowns(scenario: Scenario, name: str = "slowdown") -> tuple[float, float] | None:
-    """Return the slowdown of `allocate`, and the least of all places; of the heaviest if strict.
+    """Return the slowdown of `allocate`, and the least possible; of the heaviest jobs if strict.
 
-    Both with slots, by few candidates. None if not all jobs have room.
+    Both with windows, by few candidates. None if not all jobs have room.
     """
     levels = simulated_levels([name], {job.name: job.priority for job in scenario.jobs})
     problem, _ = allocate(scenario, Budget(60), options=SlotSearchOptions(mean_weights=levels))

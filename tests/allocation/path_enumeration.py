@@ -14,7 +14,7 @@ from metronome_opt.scenario.scenario_file import Scenario
 from metronome_opt.solvers.budget import Budget
 
 _FLOWS = 8  # whose paths are all tried
-_TRIED = 8  # of the best by few candidates, those that are searched for slots as `allocate` does
+_TRIED = 8  # of the best by few candidates, those that are searched for windows as `allocate` does
 
 
 def draw_fabric(seed: int) -> Scenario:
@@ -93,7 +93,7 @@ def all_paths(scenario: Scenario) -> Iterator[Places]:
 
 
 def compare(scenario: Scenario) -> tuple[float, float]:
-    """Return the slowdown at the paths of `allocate`, and the least of all paths, with slots."""
+    """Return the slowdown at the paths of `allocate`, and the least of all paths, with windows."""
     search, options = PlacementSearch(scenario), SlotSearchOptions()
     problem, _ = allocate(scenario, Budget(60))
     found = {job.name: Spot(job.nodes or (), problem.paths[job.name]) for job in scenario.jobs}

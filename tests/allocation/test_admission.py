@@ -1,4 +1,4 @@
-"""A job starts at the nearest place unless another place or a wait is surely better."""
+"""A job starts at the nearest placement unless another placement or a wait is surely better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of small clusters are those that enumeration of all places finds, or nearly."""
+"""Placements of small clusters are those that enumeration of all placements finds, or nearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flows take the spines where they cost least; slots keep apart those that share one."""
+"""Flows take the spines where they cost least; windows keep apart those that share one."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def demand(name: str, burst: int) -> JobRequest:
 
 
 def test_a_flow_avoids_the_spine_where_it_meets_most_in_time() -> None:
-    """Bursts of 200 of 300 ms leave no room for those of 100 ms without slots; of 20 ms they do."""
+    """Bursts of 200 of 300 ms leave ungated ones of 100 ms no room; of 20 ms they do."""
     room = CandidatePlacements(scene(fabric(each=3), ring("a", (0, 3))).cluster)
     occupancy = Occupancy(room, [], PairLosses("fair"))
     for name, burst, nodes, spine in (("long", 200, (0, 3), 0), ("short", 20, (1, 4), 1)):

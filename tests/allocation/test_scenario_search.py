@@ -1,4 +1,4 @@
-"""Places of a scenario are no worse than the nearest ones, and come with their plan."""
+"""Placements of a scenario are no worse than the nearest ones, and come with their plan."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_strict_order_is_no_worse_in_that_order_than_priorities_in_one_mean() ->
 
 @pytest.mark.slow
 def test_places_are_compared_with_the_nearest_in_unseen_simulations() -> None:
-    """By cost the jobs of some clusters fare worse than at the nearest places."""
+    """By cost the jobs of some clusters fare worse than at the nearest placements."""
     for seed in range(25):
         scenario = draw_scenario(seed)
         (found, best), search = allocate(scenario, Budget()), PlacementSearch(scenario)
@@ -87,7 +87,7 @@ def test_slowdowns_at_places_have_the_base_of_the_instance(
     """Bursts of 150 ms that are stated as 180 Mbit/s; interfaces carry 100.
 
     Two workers on a node cross none. Of six, three on each node have 33.3 Mbit/s each, and send for
-    810 ms; four at the nearest place 25, and send for 1080.
+    810 ms; four at the nearest placement 25, and send for 1080.
     """
     fast = {"period_ms": 304, "phases": [{**BURST, "rate_mbps": 180}]}
     given = scene(switch(2, 4), {"name": "a", "workers": workers, "traffic": fast})
@@ -98,7 +98,7 @@ def test_slowdowns_at_places_have_the_base_of_the_instance(
 
 
 def test_a_job_joins_the_one_of_its_period_if_slots_keep_them_apart() -> None:
-    """Two bursts of 120 ms fit an iteration of 260 ms; without slots, one of 70 ms delays less."""
+    """Two bursts of 120 ms fit an iteration of 260 ms; ungated, one of 70 ms delays less."""
     racks, long = [["node-00", "node-01"], ["node-02", "node-03"]], sending(260, 120)
     placed = [job("a", 2, nodes=racks[0], **long), job("b", 2, nodes=racks[1], **sending(450, 70))]
     cluster = {**switch(4, 2), "topology": "leaf-spine", "racks": 2, "oversubscription": 1}

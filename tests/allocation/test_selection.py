@@ -54,7 +54,7 @@ def shares(tasks: int, nodes: int) -> Iterator[tuple[int, ...]]:
 
 
 def fit(jobs: Sequence[tuple[int, int, int]], free: Sequence[int]) -> bool:
-    """Return whether all jobs have room together, by trying all places."""
+    """Return whether all jobs have room together, by trying all placements."""
     if not jobs:
         return True
     (tasks, gpus, _), *others = jobs

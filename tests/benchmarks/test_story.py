@@ -35,7 +35,7 @@ def claims(bed: Bed, job: str) -> list[dict[str, Any]]:
 
 
 def check_placed(bed: Bed, *jobs: str) -> None:
-    """All pods of these jobs have a node and the slots of their claims, and files that say so."""
+    """All pods of these jobs have a node and the windows of their claims, and files that say so."""
     for job in jobs:
         wait_for(partial(lambda job: len(claims(bed, job)) == 2, job))
         nodes = {each[f"{DEFAULT_GROUP}/node"] for each in annotated(bed, job)}

@@ -24,7 +24,7 @@ STRETCHED = "--objectives contention,stretch"
 def test_allocation_is_verified_and_its_bound_explained(capsys: Captured) -> None:
     lines = printed(capsys, "allocate two.json --output s.json")
     assert row(lines, "a")[-2:] == ["every", "200"]  # ms
-    assert lines[-2].endswith("2 of 2 jobs have slots")
+    assert lines[-2].endswith("2 of 2 jobs have windows")
     assert lines[-1].startswith("auto: feasible, slowdown 1.0")
     assert lines[-1].endswith(" (finished): auto has nothing left to try")
     schedule = read_schedule("s.json")
@@ -101,7 +101,7 @@ def test_allocate_writes_a_schedule_that_verify_accepts(solver: str, capsys: Cap
     assert metronome(f"allocate eight-nodes {options}") == 0
     out, error = capsys.readouterr()
     assert f"{solver}: feasible, slowdown 1.0" in out
-    assert ("joint model: the places cost" in error) == (solver == "cpsat")
+    assert ("joint model: the placements cost" in error) == (solver == "cpsat")
     schedule = read_schedule("s.json")
     assert schedule.places is not None
     assert len(schedule.places) == 6
@@ -112,7 +112,7 @@ def test_allocate_writes_a_schedule_that_verify_accepts(solver: str, capsys: Cap
 
 def test_allocate_of_an_instance_chooses_slots_alone(capsys: Captured) -> None:
     lines = printed(capsys, "allocate two.json --solver greedy")
-    assert lines[-2].endswith("2 of 2 jobs have slots")
+    assert lines[-2].endswith("2 of 2 jobs have windows")
 
 
 # ------------------------------------------------------------------ verify, claims, export, fit

@@ -19,9 +19,9 @@ def test_demo_writes_verified_schedules(
     printed, notes = capsys.readouterr()
     headings = [" ".join(line.split()) for line in printed.splitlines()]
     assert "job spread nearest allocated" in headings
-    assert "job without slots with slots" in headings
+    assert "job without windows with windows" in headings
     assert len((printed + notes).splitlines()) <= 25
-    for name in ("schedule.json", "fleet.json", "placements.svg", "slots.svg"):
+    for name in ("schedule.json", "fleet.json", "placements.svg", "windows.svg"):
         assert (tmp_path / name).stat().st_size > 0
         assert name in notes
     for scenario, name in (("eight-nodes", "schedule.json"), ("fleet", "fleet.json")):

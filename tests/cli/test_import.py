@@ -38,7 +38,7 @@ def test_the_example_is_solved_and_claims_are_named_after_pods(
 
 @pytest.mark.slow
 def test_jobs_of_the_example_gain_and_none_loses(scenario: Path) -> None:
-    # The two jobs that run send 380 of 480 ms on each uplink together, so that slots can keep them
+    # The two jobs that run send 380 of 480 ms on each uplink together, so windows can keep them
     # apart; all others have room within a machine or a zone.
     jobs = allocate(scenario).to_frame()
     gains = jobs.unshifted_ms / jobs.expected_ms - 1

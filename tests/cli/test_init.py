@@ -30,7 +30,7 @@ def test_init_writes_a_scenario_that_solves(mine: Path, capsys: Captured) -> Non
     language = " ".join(table[-2].split())
     assert language == "language 1 2 GPT1 341.0 340 1 49,722 node-01, node-03"
     text = "\n".join(printed(capsys, "solve mine.yaml --output s.json"))
-    assert "optimal, contention 15,029.3" in text  # at the nearest places
+    assert "optimal, contention 15,029.3" in text  # at the nearest placements
     assert "node-00 x 2, node-02 x 2" in text
     assert metronome("report s.json --output page.html") == 0
     page = (mine.parent / "page.html").read_text()

@@ -106,7 +106,7 @@ def test_input_is_never_replaced(folder: Path, capsys: Captured) -> None:
     write_instance(overloaded(), mine)
     before = mine.read_bytes()
     line = "pareto results/point-001.json --output results"
-    assert "name another place to write" in error_of(capsys, line)
+    assert "name another file to write" in error_of(capsys, line)
     assert mine.read_bytes() == before
 
 

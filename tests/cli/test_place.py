@@ -104,7 +104,7 @@ def test_jobs_get_places_and_offsets(folder: Folder, capsys: Captured) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "a: placed on node-01 x 2; 1 rack",
         "iteration 1500 ms",
-        "no slots: bursts begin when they are ready",  # it uses no link
+        "no windows: bursts begin when they are ready",  # it uses no link
     ]
     assert folder.place("--remove", "a", job("b", each=LARGE)) == 0
     assert folder.place(job("c", each=REST)) == 0
@@ -112,7 +112,7 @@ def test_jobs_get_places_and_offsets(folder: Folder, capsys: Captured) -> None:
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "c: placed on node-00, node-01; 1 rack",
         "iteration 1500 ms",
-        "slots: offset 750 ms of a period of 1500 ms",
+        "windows: offset 750 ms of a period of 1500 ms",
     ]
     assert folder.offsets() == {"b": 0, "c": 150}
     before = read_cluster_state(folder.state).sequence

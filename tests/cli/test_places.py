@@ -160,7 +160,7 @@ def test_what_cannot_be_placed_is_one_line(
             {"cluster": {**SWITCH, "links": [{"name": "n", "capacity": 1}]}},
             "mean slowdown 1.0000",
         ),
-        # The best place of the sixth job that is free, or the nearest, where 4 x 80 want 100: 780.
+        # The best free nodes of the sixth job, or the nearest, where 4 x 80 want 100: 780.
         ("--time-limit 4 --stretch-limit 0", {}, "slowdown 1.037"),
         ("--time-limit 0", {}, "slowdown 1.074"),
     ],
@@ -182,7 +182,7 @@ def test_unusual_input_has_an_answer(
             1,
             "x waits: 28 of 29 tasks find room; needs 1 more node with 1 GPU free",
         ),
-        ({"workers": 4, "nodes": ["n"] * 4}, 2, "nodes: a job that asks for a place is given some"),
+        ({"workers": 4, "nodes": ["n"] * 4}, 2, "nodes: a job that asks for a placement is given "),
         ({"workers": 4, "each": {"gpus": 0}}, 2, "each.gpus: 0: a worker needs at least 1"),
         ({"workers": 28}, 0, "x: placed on n x 28; 1 rack"),
     ],

@@ -45,7 +45,7 @@ READ = Claim(65 * MS, 300 * MS, (10 * MS, 130 * MS), 5 * MS, "bert")
 
 
 def changed(path: str, value: Any = None, base: dict[str, Any] = OBJECT) -> dict[str, Any]:
-    """Return the object with another value at a place; None takes it away."""
+    """Return the object with another value at a location; None takes it away."""
     document = copy.deepcopy(base)
     *way, last = path.split(".")
     part: Any = document

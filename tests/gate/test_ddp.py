@@ -73,7 +73,7 @@ def test_losses_are_bitwise_equal_and_bursts_in_slots(tmp_path: Path) -> None:
         for burst in early:
             late_ms = 1000 * burst["at"] % PERIOD_MS - OFFSET_MS
             assert late_ms == pytest.approx(burst["late_ms"], abs=0.01)
-        # A ring of two: each byte of the gradients once. The slots are waited for while backward
+        # A ring of two: each byte of the gradients once. The windows are waited for while backward
         # goes on, so its last gradient is there long before the buckets are.
         assert {burst["sent_bytes"] for burst in bursts} == {4 * (8 * (128 * 128 + 128) + 128 + 1)}
         assert max(gated[rank]["waited_ms"]) > 1

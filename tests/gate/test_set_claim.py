@@ -38,7 +38,7 @@ def test_new_period_and_bursts_are_followed(file: Path) -> None:
     assert began_ms(run(clock, gate, 5, 0)) == [0]
     gives(file, 0, 80, starts_ms=[0])  # in the middle of an iteration
     assert began_ms(run(clock, gate, 5, 5)) == [50]
-    # The next slot would be 100; 160 is the first of the new ones, and a quarter of 80 is 20.
+    # The next window would be 100; 160 is the first of the new ones, and a quarter of 80 is 20.
     assert began_ms(run(clock, gate, 5, *[50] * 5)) == [120, 220, 320, 400, 480]
 
 
@@ -79,7 +79,7 @@ def test_broken_file_lets_bursts_through_until_mended(
     assert warning.startswith(f"{file}: {start}")
     assert warning.endswith("; bursts do not wait")
     gives(file, 20)
-    # Ready at 540, the next slot is 620: 25, 50 and 75 later, then there.
+    # Ready at 540, the next window is 620: 25, 50 and 75 later, then there.
     assert began_ms(run(clock, gate, 10, *[60] * 5)) == [565, 690, 815, 920, 1020]
     assert len(said(caplog)) == 1
 
@@ -97,7 +97,7 @@ def test_gating_changes_between_iterations() -> None:
     gate.set_claim(slots)
     (second,) = run(clock, gate, 5, 5)
     assert (second.began / MS, second.phase, second.late_ns) == (70, 1, None)
-    # Ready at 80, the next slot is 100, less than a quarter of a period later.
+    # Ready at 80, the next window is 100, less than a quarter of a period later.
     assert began_ms(run(clock, gate, 5, 5, 5)) == [100, 150]
 
 

@@ -32,10 +32,10 @@ TIMES = IterationTimes(
     {"a": Fraction(30), "b": Fraction(50)}, {"a": Fraction(45), "b": Fraction(46)}
 )
 
-# (1.5 + 46 / 45) / 2 with slots, (1 + 50 / 45) / 2 without
+# (1.5 + 46 / 45) / 2 with windows, (1 + 50 / 45) / 2 without
 SLOWED = (
-    "mean slowdown 1.2611, before 1.0556: slots +19.5%; 2 of 2 jobs have slots\n"
-    "these slots make iterations longer; allocate minimises the slowdown"
+    "mean slowdown 1.2611, before 1.0556: windows +19.5%; 2 of 2 jobs have windows\n"
+    "these windows make iterations longer; allocate minimises the slowdown"
 )
 
 
@@ -57,7 +57,7 @@ def test_slots_that_slow_jobs_down_are_noted() -> None:
     # Before, on other nodes: (2 + 50 / 45) / 2.
     near = TIMES._replace(nearest={"a": Fraction(60), "b": Fraction(50)})
     said = gain_text(STRETCHY, kept, near)
-    assert said.startswith("mean slowdown 1.2611, before 1.5556: nodes -32.1%, slots +19.5%; ")
+    assert said.startswith("mean slowdown 1.2611, before 1.5556: nodes -32.1%, windows +19.5%; ")
     assert (
         len(gain_text(STRETCHY, kept, IterationTimes(TIMES.after, TIMES.before)).splitlines()) == 1
     )

@@ -1,4 +1,4 @@
-"""Collectives at places: how much of them crosses the network, and how long they take there."""
+"""Collectives at placements: how much of them crosses the network, and how long they take there."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_a_collective_that_is_stated_depends_on_the_place() -> None:
         assert problem(gpu(), {**STATED, "nodes": nodes}).iterations[0].duration == 100
 
 
-# ------------------------------------------------------------------ the best place
+# ------------------------------------------------------------------ the best placement
 
 
 def shares(tasks: int, room: list[int]) -> Iterator[list[int]]:
@@ -357,7 +357,7 @@ def test_no_place_is_better_than_the_best_one(
     uplink: int,
     link_gbps: int,
 ) -> None:
-    """Where nodes are alike; all places are tried. Unequal shares may suit an all-to-all better.
+    """Where nodes are alike; all are tried. Unequal shares may suit an all-to-all better.
 
     Two racks of two nodes of four GPUs, and 8 tasks of which each sends 2,000 Mbit to each other
     one: 2 and 6 in a rack send 24,000 Mbit beyond it, 4 and 4 send 32,000.

@@ -115,7 +115,7 @@ def test_bad_trees(leaf_of: Any, above: Any, line: str) -> None:
     assert fault_of(lambda: spec_of(tree(leaf_of, above))).startswith(line)
 
 
-# ------------------------------------------------------------------ places
+# ------------------------------------------------------------------ placements
 
 
 def job(tasks: int) -> JobRequest:

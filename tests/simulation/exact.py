@@ -1,7 +1,6 @@
 """A simulation in exact arithmetic, for small systems: all rates anew at every event.
 
-Jobs that keep slots are one group that holds, without a cushion: a late job shifts the slots
-of all. What happens at one moment goes in the order that `metronome_opt.engine` states. Nothing
+Gated jobs are one group that holds, without a cushion: a late job shifts the windows of all. What happens at one moment goes in the order that `metronome_opt.engine` states. Nothing
 of the package is used but the instance. Times are in ms, bandwidths in Mbit/s, volumes in
 Mbit/s * ms and per flow.
 """
@@ -45,7 +44,7 @@ class Loop:
 class System:
     """Loops over links; `sharing` is fair, strict or weighted.
 
-    Those that keep slots have a period in `periods`, and keep in step.
+    Gated ones have a period in `periods`, and keep in step.
     """
 
     capacities: Mapping[str, int]
@@ -63,7 +62,7 @@ def system(
 ) -> System:
     """Return an instance whose jobs start at their offsets, `iterations` each.
 
-    They keep slots if it is said how far each is stretched.
+    They are gated if it is said how far each is stretched.
     """
     return System(
         {link.name: link.capacity for link in instance.links},
@@ -149,7 +148,7 @@ def _run(system: System) -> list[_Runner]:
 
 @dataclass
 class _Group:
-    """Jobs that keep in step: by how much their slots have been shifted, in ms."""
+    """Jobs that keep in step: by how much their windows have been shifted, in ms."""
 
     shift: Fraction = Fraction(0)
 

@@ -96,7 +96,7 @@ def free_run(
 ) -> FreeRun:
     """Let jobs run from their offsets on, a number of iterations each.
 
-    They keep slots, all in step, if it is said how far each is stretched.
+    They are gated, all in step, if it is said how far each is stretched.
     """
     capacities = {link.name: link.capacity for link in instance.links}
     engine = Engine(

@@ -62,7 +62,7 @@ def traffic_of(job: JobSpec) -> Traffic:
 
 
 def at_best(job: JobSpec, cluster: Cluster) -> tuple[JobTraffic, Transport]:
-    """Return the traffic of a job and its best place in an empty cluster, or where it says."""
+    """Return the traffic of a job and its best placement in an empty cluster, or where it says."""
     traffic = JobTraffic(job, Sources().of(job), cluster)
     place = traffic.best
     if job.nodes is not None:
@@ -80,7 +80,7 @@ def alone_s(job: JobSpec, cluster: Cluster) -> float:
 
 
 def gpu_seconds(jobs: tuple[JobSpec, ...], cluster: Cluster) -> float:
-    """Return what jobs take at their best places, in seconds of a GPU."""
+    """Return what jobs take at their best placements, in seconds of a GPU."""
     return sum(job.workers * (job.iterations or 0) * alone_s(job, cluster) for job in jobs)
 
 

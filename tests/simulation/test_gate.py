@@ -65,7 +65,7 @@ def claimed(draw: st.DrawFn, instance: Instance) -> tuple[Claim, ...]:
         size = len(each.phases)
         starts = draw(st.sets(st.integers(first, period - 1), min_size=size, max_size=size))
         offset = draw(st.integers(0, 8 * parts))
-        # The first burst is ready in time for its slot, and not for the one before it.
+        # The first burst is ready in time for its window, and not for the one before it.
         cushion = draw(st.integers(0, period - 1 - (min(starts) - first)))
         due = tuple(start * unit for start in sorted(starts))
         made.append(Claim(offset * unit, period * unit, due, cushion * unit))

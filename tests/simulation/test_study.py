@@ -1,4 +1,4 @@
-"""Study documents are refused with their place, or give cells and files."""
+"""Study documents are refused with their location, or give cells and files."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ def scenarios(draw: st.DrawFn, clusters: st.SearchStrategy[dict[str, Any]]) -> S
 
 
 def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, ...]]:
-    """Draw places that nodes hold, packed or in any order; jobs without room have none."""
+    """Draw placements that nodes hold, packed or in any order; jobs without room have none."""
     room, places = FreeResources(asked.cluster), {}
     for job in asked.jobs:
         free = [name for name, count in room.tasks_by_node(job.each).items() for _ in range(count)]
@@ -377,7 +377,7 @@ def places_of(data: st.DataObject, asked: Scenario) -> Mapping[str, tuple[str, .
 
 
 def built(asked: Scenario, places: Mapping[str, tuple[str, ...]]) -> PlacedInstance | None:
-    """Return the instance of the jobs that can be built at their places, None without any."""
+    """Return the instance of the placed jobs that can be built, None without any."""
     while places:
         try:
             return build_problem(asked, places)

@@ -1,4 +1,4 @@
-"""Every false place of a schedule is found and named, and no true one."""
+"""Every false placement of a schedule is found and named, and no true one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def schedule(places: Any, waiting: Any = (), **fields: Any) -> Schedule:
 
 
 def faults(waiting: Any = ("d",), **changes: list[str] | None) -> list[str]:
-    """Return what is false of the true places with `changes`; a job with None has none."""
+    """Return what is false of the true placements with `changes`; a job with None has none."""
     places = {name: its for name, its in {**PLACES, **changes}.items() if its is not None}
     document = scenario(*JOBS).model_dump(mode="json")
     return [str(fault) for fault in check_places(document, schedule(places, waiting))]

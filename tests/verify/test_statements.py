@@ -52,7 +52,7 @@ def faults(instance: Instance = PAIR, base: dict[str, Any] = TRUE, /, **changes:
 
 
 def places(instance: Instance = PAIR, base: dict[str, Any] = TRUE, /, **changes: Any) -> list[str]:
-    """Return the places of these statements."""
+    """Return the locations of these statements."""
     return [fault.partition(": ")[0] for fault in faults(instance, base, **changes)]
 
 
@@ -198,7 +198,7 @@ def test_bound_of_cushion_is_upper_bound(changes: dict[str, Any], expected: list
     assert faults(SPREAD, SPREAD_TRUE, **changes) == expected
 
 
-# ------------------------------------------------------------------ jobs that keep slots
+# ------------------------------------------------------------------ gated jobs
 
 # Slots of 5 ms. At periods of 8 a bursts in slots 1 to 3 and b in 5 to 7. c disturbs b, and so a,
 # and d is alone.
@@ -248,9 +248,9 @@ def test_true_gated_schedule_has_no_violation() -> None:
     ("changes", "expected"),
     [
         # Longer by 2, a is in slots 1 to 5 and b in 5 to 9, which is 1.
-        ({"cushion_slots": 2}, "gated: stated jobs a, b keep slots on link link, but at slot 1 th"),
+        ({"cushion_slots": 2}, "gated: stated jobs a, b are gated on link link, but at slot 1 th"),
         # c is in slots 0 to 3 of 7: first beside b in slot 7. That a is late then is no fault.
-        ({"gated": {**KEPT["gated"], "c": True}}, "gated: stated jobs b, c keep slots on link oth"),
+        ({"gated": {**KEPT["gated"], "c": True}}, "gated: stated jobs b, c are gated on link oth"),
         ({"gated": {**KEPT["gated"], "x": True}}, "gated.'x': stated True, but no such job"),
         ({"gated": {"a": True, "b": True, "c": False}}, "gated.d: stated nothing, but all jobs ar"),
         ({"stretch_limit": F(49, 100)}, "stretch.d: stated 5, but it must be in [0, 4]"),
@@ -464,7 +464,7 @@ def test_gated_jobs_are_verified_with_and_without_hyperperiod(seed: int) -> None
         for i, p in enumerate(periods)
     ]
     if min(math.lcm(*periods), math.lcm(*shared)) > 20:
-        with pytest.raises(InputError, match="gated: whether slots on link 'link' meet takes"):
+        with pytest.raises(InputError, match="gated: windows on link 'link' repeat after"):
             kept(short, **changes)
     else:
         assert bool(kept(short, **changes)) == bool(kept(problem, **changes))

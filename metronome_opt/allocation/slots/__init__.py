@@ -1,1 +1,1 @@
-"""Minimum slowdown: which jobs are gated, with which slots, as simulated."""
+"""Minimum slowdown: which jobs are gated, with which windows, as simulated."""

@@ -1,4 +1,4 @@
-"""Lower bound of the mean slowdown, from loads of links and pairs of jobs at given places.
+"""Lower bound of the mean slowdown, from loads of links and pairs of jobs at given placements.
 
 In the long run no link carries more than its capacity, two jobs that a link cannot carry at once
 meet for some time at least, and no job is faster than alone. All this is linear in the inverse

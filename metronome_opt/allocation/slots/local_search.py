@@ -1,4 +1,4 @@
-"""Local search by simulation: one job after the other gets other slots, or another traffic class.
+"""Local search by simulation: one job after another gets other windows, or another class.
 
 So a part of the jobs that share links may be gated. Periods are tried that are longer by some
 shares, and those of the other jobs as they run, their halves and doubles.
@@ -54,7 +54,7 @@ def improve_plan(
 
 @dataclass(frozen=True)
 class OtherSlots:
-    """Moves of a job: ungated, or in other slots beside the gated jobs."""
+    """Moves of a job: ungated, or in other windows beside the gated jobs."""
 
     part: Instance
     longest: Mapping[str, int]  # the longest period of each job, in slots

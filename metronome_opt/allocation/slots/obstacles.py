@@ -14,9 +14,9 @@ from metronome_opt.problem.schedule import Schedule
 _SLOWER = Fraction(1, 200)  # smaller losses are not explained
 _MAX_LINES, _NAMED = 3, 3
 
-_NO_SLOTS = "no slots help there: fewer jobs on the link or a wider one would"
+_NO_SLOTS = "no windows help there: fewer jobs on the link or a wider one would"
 _PERIODS = "periods that divide one another, by other batch sizes, would help"
-_MORE = "a larger --max-loss may find slots"
+_MORE = "a larger --max-loss may find windows"
 _STATED = "the nodes are stated: without them, allocate chooses nodes"
 
 
@@ -63,7 +63,7 @@ def explain_obstacles(
         searched = schedule.expected_ms is not None and not all(gated[job.name] for job in users)
         if said is None and searched:
             named = _names([job.name for job in users])
-            said = f"on {link.name} no slots of {named} made iterations shorter", _MORE
+            said = f"on {link.name} no windows of {named} made iterations shorter", _MORE
         if said:
             explained |= {job.name for job in users}
             lines.append(said[0])

@@ -1,4 +1,4 @@
-"""Candidates for the slots of jobs that share links: periods with common divisors, and offsets.
+"""Candidates for the windows of jobs that share links: periods with common divisors, and offsets.
 
 Bursts that a link cannot carry at once never meet only if the greatest common divisor of the
 periods is as long as both. So the periods are multiples of a base, for each job the shortest one
@@ -91,7 +91,7 @@ def deviation(job: Job) -> float:
 
 @dataclass(frozen=True)
 class PeriodCandidates:
-    """Candidates for the slots of jobs that share links."""
+    """Candidates for the windows of jobs that share links."""
 
     part: Instance
     longest: Periods  # the longest period of each job, in slots

@@ -1,4 +1,4 @@
-"""Search for a plan: which jobs are gated, in which slots, and in which class each job is.
+"""Search for a plan: which jobs are gated, in which windows, and in which class each job is.
 
 Only jobs on a link that could be overloaded slow one another down, so each group of them is planned
 by itself. The candidates are that no job is gated; all jobs, at periods with common divisors; a
@@ -91,7 +91,7 @@ class SlotSearchOptions:
     ) -> PlanEvaluator:
         """Return an evaluator of plans of a group.
 
-        Gated jobs have to find into their slots unless it is known what a change costs.
+        Gated jobs have to find into their windows unless it is known what a change costs.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class _GroupSearch:
                 self._improve(moves, budget)
 
     def classify(self, budget: Budget) -> None:
-        """Try traffic classes, with the slots of the best plan and without any."""
+        """Try traffic classes, with the windows of the best plan and without any."""
         if self.options.classes < 2:
             return
         from metronome_opt.allocation.slots.classes import FEW, class_orders, follows_weights

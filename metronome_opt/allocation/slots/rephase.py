@@ -1,9 +1,9 @@
-"""New slots for running jobs, if simulated iterations become shorter by them.
+"""New windows for running jobs, if simulated iterations become shorter by them.
 
-For a connected component of jobs four plans are simulated: no change; the corrected reservations in
-their slots; a plan of minimum slowdown, rotated so that jobs wait little for it; and no job gated.
+For a connected component of jobs four plans are simulated: no change; the corrected reservations
+in their windows; a plan of minimum slowdown, rotated so that jobs wait little; and no job gated.
 A later plan is taken only if iterations become noticeably shorter by it, with the cost of waiting
-once counted in. No job may become slower than now: gates give up slots that jobs cannot keep, so
+once counted in. No job may become slower than now: gates give up windows that jobs cannot keep, so
 that little is lost without a change. Traffic classes stay as they are.
 """
 
@@ -42,9 +42,9 @@ _MIN_GAIN = Fraction(1, 100)  # of an iteration, costs included
 
 
 class NewSlots(NamedTuple):
-    """Slots that running jobs get."""
+    """Windows that running jobs get."""
 
-    plan: Plan  # offsets and periods of the jobs that get other slots or a corrected reservation
+    plan: Plan  # offsets and periods of the jobs that get other windows or a corrected reservation
     why: str  # text on what the change brings, or why there is none
 
 
@@ -56,7 +56,7 @@ def choose_slots(
     hyperperiod: int,
     concerned: Collection[str],
 ) -> NewSlots:
-    """Choose new slots for the jobs of components with some jobs or links; see the module.
+    """Choose new windows for the jobs of components with some jobs or links; see the module.
 
     Parameters
     ----------
@@ -214,10 +214,10 @@ class _Group:
         now, then = (100 * (self._value(of) - 1) for of in (self.stay, plan))
         lost = f"iterations of {listed} take {now:.1f} % longer than alone"
         if plan is self.stay or plan is self.corrected:
-            return f"{lost}, and no other slots gain enough"
+            return f"{lost}, and no other windows gain enough"
         if not plan.periods:
-            return f"{lost}, {then:.1f} % without slots"
-        return f"{lost}, {then:.1f} % in the new slots"
+            return f"{lost}, {then:.1f} % without windows"
+        return f"{lost}, {then:.1f} % in the new windows"
 
 
 def _rotate(

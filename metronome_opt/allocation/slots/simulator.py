@@ -36,7 +36,7 @@ EVENTS_PER_S = 500_000
 Values = tuple[float, ...]
 
 _CLOCK_MS = 1.0  # by up to this clocks are wrong; NTP in a local network keeps within it
-_FIRST_TOLERANCE = 0.02  # of its period, by which a job may be late for its first slot
+_FIRST_TOLERANCE = 0.02  # of its period, by which a job may be late for its first window
 
 _EVENTS_PER_PERIOD = 500  # of a replication that is lengthened, until a job ends an iteration
 _MAX_EVENTS = 50_000
@@ -56,7 +56,7 @@ def means_of(part: Instance, mean_weights: MeanWeights | None = None) -> MeanWei
 def weight_rows(instance: Instance, mean_weights: MeanWeights | None = None) -> Floats:
     """Return the coefficients of a job's time over its period in means, shape (means, jobs).
 
-    A slowdown is a multiple of the best period that the job can have, not of that at its place.
+    A slowdown is a multiple of the best period that the job can have, not of that at its placement.
     """
     own = np.array([float(instance.over_best(job)) for job in instance.jobs])
     rows = np.array([list(level.values()) for level in means_of(instance, mean_weights)], float)
@@ -90,8 +90,8 @@ class PlanSimulator:
     classes
         The traffic class of jobs for which a plan names none, by name; otherwise 0.
     starts_in_slots
-        Whether gated jobs begin in their slots; otherwise they begin anywhere, and get their slots
-        a period of the longest job later.
+        Whether gated jobs begin in their windows; otherwise they begin anywhere, and get these a
+        period of the longest job later.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class PlanSimulator:
                     slot = None
                 at += phases[index] * self._own[index]
             engine.start_job(index, job.links, at=at, windows=slot)
-        if slots:  # jobs run before they get their slots
+        if slots:  # jobs run before they get their windows
             engine.run(float(self._own.max()))
         for index, at, slot in slots:
             ready = engine.earliest_start(index)

@@ -190,10 +190,10 @@ def _robustness(
             break
         gated, ungated = (simulator.value(simulator.slowdowns(tried)) for tried in (plan, free))
         if gated >= ungated:
-            means = f"slowdown {gated:.4f}, without slots {ungated:.4f}"
-            return [f"with {factor:g} times the stated jitter these slots do not pay: {means}"]
+            means = f"slowdown {gated:.4f}, without windows {ungated:.4f}"
+            return [f"with {factor:g} times the stated jitter these windows do not pay: {means}"]
         pays = factor
-    return [f"these slots pay with {pays:g} times the stated jitter, too"] if pays > 1 else []
+    return [f"these windows pay with {pays:g} times the stated jitter, too"] if pays > 1 else []
 
 
 def _by_weight(instance: Instance, times_ms: Mapping[str, Fraction]) -> str:

@@ -202,7 +202,7 @@ def _sink(heap: Ints, size: int, jobs: Rows, place: int, job: int) -> None:
 
 @inner
 def put_event(heap: Ints, clock: Rows, jobs: Rows, job: int) -> None:
-    """Put a job into the heap, or to its place if its key or order has changed."""
+    """Put a job into the heap, or to its position if its key or order has changed."""
     place = jobs[job].place
     if place < 0:
         place = clock[0].heap

@@ -164,8 +164,8 @@ def claim_spec(
 ) -> dict[str, Any]:
     """Return ``spec`` of the claim of a task on a node, with the links that it crosses.
 
-    Slots are the times of its allocation by name, which are dropped if None; the task sends `parts`
-    flows at once.
+    `slots` are the times of its allocation by name, dropped if None; the task sends `parts` flows
+    at once.
     """
     node, links = place
     phases = [

@@ -1,1 +1,1 @@
-"""Controller: gives waiting pods nodes and slots, gang by gang."""
+"""Controller: gives waiting pods nodes and windows, gang by gang."""

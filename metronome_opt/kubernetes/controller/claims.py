@@ -1,4 +1,4 @@
-"""Slots of a job as its pods carry them, and claims of its tasks, which their pods own."""
+"""Windows of a job as its pods carry them, and claims of its tasks, which their pods own."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OURS = {"app.kubernetes.io/managed-by": MANAGER}
 """Labels of all claims that we write."""
 
 Slots = Mapping[str, Any]
-"""Slots of a job in the annotation of its pods, which gates read."""
+"""Windows of a job in the annotation of its pods, which gates read."""
 
 
 def slots_of(state: ClusterState, reservation: Reservation) -> Slots:
-    """Return the slots of a reservation.
+    """Return the windows of a reservation.
 
     A burst that is late by a hundredth of the period is on time: plans keep twice that distance
     between bursts, see `metronome_opt.allocation.slots.plan_search`.
@@ -48,7 +48,7 @@ def slots_of(state: ClusterState, reservation: Reservation) -> Slots:
 
 
 def pod_annotations(slots: Slots, name: str, task: int = 0) -> dict[str, str]:
-    """Return slots as annotations of the pod of a task; pod and claim have equal names."""
+    """Return windows as annotations of the pod of a task; pod and claim have equal names."""
     stated = {"claim": name, "slots": json.dumps(slots)}
     if "paths" in slots:
         stated["path"] = ",".join(map(str, slots["paths"][task]))
@@ -58,7 +58,7 @@ def pod_annotations(slots: Slots, name: str, task: int = 0) -> dict[str, str]:
 
 
 def stated_slots(pod: Pod) -> Any:
-    """Return the slots that a pod carries; None if it carries none that can be read."""
+    """Return the windows that a pod carries; None if it carries none that can be read."""
     with suppress(ValueError, LookupError, RecursionError):
         return json.loads(pod.annotations[f"{DEFAULT_GROUP}/slots"])
     return None

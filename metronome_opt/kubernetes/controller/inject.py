@@ -1,4 +1,4 @@
-"""Workloads that wait for their nodes: a scheduling gate, and the slots that their loops read."""
+"""Workloads that wait for their nodes: a scheduling gate, and the windows of their loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from metronome_opt.kubernetes.reading.pods import SCHEDULING_GATE
 from metronome_opt.kubernetes.reading.resources import explain_no_gpus
 
 FOLDER = "/etc/metronome"
-"""The folder in which a container sees its slots, and their changes."""
+"""The folder in which a container sees its windows, and their changes."""
 
 _VOLUME = "metronome"
 
@@ -39,7 +39,7 @@ def nccl_values(traffic_class: int) -> dict[str, str]:
 
 
 def _nccl_variables(stated: str | None) -> list[Mapping[str, Any]]:
-    """Return the variables of a stated class, or of the class that a pod gets with its slots.
+    """Return the variables of a stated class, or of the class that a pod gets with its windows.
 
     NCCL ignores empty variables, which pods without a class have. Source: NVIDIA/nccl,
     src/misc/param.cc, `ncclLoadParam`.
@@ -121,7 +121,7 @@ def _inject(workload: KubernetesObject) -> bool:
 
 
 def _gate(template: Field, annotations: Mapping[str, str], environments: Iterable[Field]) -> None:
-    """Gate the pods of a template, and mount their slots in their containers."""
+    """Gate the pods of a template, and mount their windows in their containers."""
     metadata = (template / "metadata").value or {}
     template.value["metadata"] = {**metadata, "annotations": dict(annotations)}
     spec = template / "spec"

@@ -113,7 +113,7 @@ class LiveCluster:
         _act_on(lambda item: apply(self._client, CLAIMS, item), manifests)
 
     def assign(self, tasks: Sequence[Assignment], slots: Slots) -> None:
-        """Give waiting pods their nodes and slots, and release them."""
+        """Give waiting pods their nodes and windows, and release them."""
         _act_on(lambda task: self._assign(task, slots), tasks)
 
     def _assign(self, task: Assignment, slots: Slots) -> None:
@@ -124,7 +124,7 @@ class LiveCluster:
         self._patch(pod, {"metadata": {"annotations": stated}, "spec": spec})
 
     def annotate(self, task: Assignment, slots: Slots) -> None:
-        """Give a running pod other slots."""
+        """Give a running pod other windows."""
         stated = pod_annotations(slots, task.pod.name, task.number)
         self._patch(task.pod, {"metadata": {"annotations": stated}})
 

@@ -1,6 +1,6 @@
 """Control loop: reconcile whenever pods change.
 
-The monitor decides about slots in another thread; only the loop changes the state.
+The monitor decides about windows in another thread; only the loop changes the state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ControllerMetrics:
         self.deferred = Gauge("waiting_by_choice_gangs", chosen, **more)
         self.placed = Gauge("placed_gangs", "Gangs with nodes", **more)
         self.free = Gauge("free_gangs", "Gangs with nodes that are ungated", **more)
-        self.rephased = Counter("rephased_gangs", "Gangs that were given other slots", **more)
+        self.rephased = Counter("rephased_gangs", "Gangs that were given other windows", **more)
         self.unmeasured = Counter("prometheus_failures", unanswered, **more)
 
 
@@ -60,7 +60,7 @@ def run(
     Parameters
     ----------
     read
-        Reads the counters of gates; None to choose slots again only as jobs come and go.
+        Reads the counters of gates; None to choose windows again only as jobs come and go.
     stop, changed
         Set to end the loop, and whenever pods have changed.
     notify
@@ -92,13 +92,13 @@ def run(
             if gangs:
                 metrics.rephased.inc(gangs)
                 notify(decision.reason)
-                changed.set()  # the next round gives pods their slots
+                changed.set()  # the next round gives pods their windows
         stop.wait(_PAUSE_S)  # pods of one gang come one after the other
         changed.wait(_INTERVAL_S)
 
 
 class _Rephasing:
-    """Decisions about the slots of running gangs, made by a thread one after the other."""
+    """Decisions about the windows of running gangs, made by a thread one after the other."""
 
     def __init__(self, state: ClusterState, read: Read | None) -> None:
         self._state = state
@@ -107,7 +107,7 @@ class _Rephasing:
         self._under_way: tuple[SlotReview, Future[SlotDecision]] | None = None
 
     def step(self) -> tuple[SlotDecision, int]:
-        """Begin the next decision, or return the last one and the gangs with other slots."""
+        """Begin the next decision, or return the last one and the gangs with other windows."""
         self._monitor.follow(self._state)
         if self._under_way is None:
             review = self._monitor.next(self._state)
@@ -125,7 +125,7 @@ class _Rephasing:
             return decision, self._monitor.apply(self._state, review, decision)
         except Exception as error:  # the controller goes on
             self._monitor.put_back(review)
-            fault = f"no slots were chosen: {type(error).__name__}: {error}"
+            fault = f"no windows were chosen: {type(error).__name__}: {error}"
             return SlotDecision({}, "", fault=fault), 0
 
     def _answer(self, review: SlotReview, future: Future[SlotDecision]) -> None:

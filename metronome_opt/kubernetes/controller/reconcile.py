@@ -2,7 +2,7 @@
 
 Only the stored state is remembered between two rounds, so it does not matter where the
 last one was interrupted. A gang is reserved in the state first, then its claims are written, then
-its pods are released with their nodes and slots. The next round completes a reserved gang with
+its pods are released with their nodes and windows. The next round completes a reserved gang with
 waiting pods. On the way back the pods go first, then the claims, and the reservation last, so that
 no GPU is given away that a pod may still hold.
 """
@@ -394,14 +394,14 @@ class Controller:
         if stale:
             times = f"offset {slots['offset_ms']} ms, period {slots['period_ms']} ms"
             if not reservation.gated:
-                times = "no slots: bursts begin when they are ready"
+                times = "no windows: bursts begin when they are ready"
             self._report(members, "Rephased", times)
         for task in stale:
             self._cluster.annotate(task, slots)
         if waits:
             self._cluster.assign(waits, slots)
             where = ", ".join(dict.fromkeys(reservation.nodes))
-            begin = f"offset {slots['offset_ms']} ms" if reservation.gated else "no slots"
+            begin = f"offset {slots['offset_ms']} ms" if reservation.gated else "no windows"
             longer = f"; slower than at best: {slower}" if slower else ""
             self._report(members, "Placed", f"on {where}, {begin}{longer}")
 

@@ -68,7 +68,7 @@ class JsonStream:
         return is_there and not self._has_more
 
     def _fill(self) -> None:
-        """Drop the text before this place, and read more."""
+        """Drop the text before this position, and read more."""
         self._line += self._text.count("\n", self._counted, self._at)
         more = self._source.read(_MAX_ENTRY) if self._has_more else b""
         self._has_more = len(more) == _MAX_ENTRY

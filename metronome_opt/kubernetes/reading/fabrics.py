@@ -120,7 +120,7 @@ def _read_slurm(text: str) -> Fabric:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines that say anything, with their places; continued ones in one piece."""
+    """Yield the lines that say anything, with their locations; continued ones in one piece."""
     begun: list[str] = []
     first = 1
     for number, raw in enumerate(text.split("\n"), start=1):

@@ -1,7 +1,7 @@
 """Constraints of pods on their nodes, as limits of a job: selectors, affinities, topologies.
 
 Required constraints become `within` and `allowed_nodes`, or are refused; preferred ones are noted,
-as places are chosen by loss.
+as placements are chosen by loss.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class LimitReader:
         return node if value is None and key == HOSTNAME else value
 
     def _name_nodes(self, allowed: set[str]) -> list[str]:
-        """Return nodes by name, racks in place of all nodes in them."""
+        """Return nodes by name, racks instead of all nodes in them."""
         names: dict[str, None] = {}
         below: dict[str, set[str]] = defaultdict(set)
         for node in self.cluster.nodes:
@@ -233,7 +233,7 @@ class LimitReader:
             hosts_two = any(node.has.gpus >= 2 * most for node in self.cluster.nodes)
             for term in apart:
                 if hosts_two or (term / "topologyKey").value != HOSTNAME:
-                    term.fail(f"keeps pods of one job apart, which places cannot; {_REMEDY}")
+                    term.fail(f"keeps pods of one job apart, which placements cannot; {_REMEDY}")
 
     def _by_tiers(
         self, asked: Asked, policies: Sequence[Field], preferred: list[str]

@@ -248,7 +248,7 @@ def _add_limits(
                 notes.append(f"{source.title} keeps its nodes: {error}")
             if preferred:
                 few = first_few([*dict.fromkeys(preferred)])
-                notes.append(f"{source.title}: preferred, and places are chosen by loss: {few}")
+                notes.append(f"{source.title}: preferred, and placements are chosen by loss: {few}")
             job.entry |= limits
             limited.append(job)
     faults.refuse()

@@ -53,7 +53,7 @@ def apply_migrations(
 ) -> ClusterState:
     """Return a copy of a state with jobs on other nodes or paths; jobs that do not run are skipped.
 
-    Bursts of a job become as fast as its links allow; its slots stay otherwise.
+    Bursts of a job become as fast as its links allow; its windows stay otherwise.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""Monitor: chooses new slots for running gangs when gangs or their traffic change.
+"""Monitor: chooses new windows for running gangs when gangs or their traffic change.
 
 A decision takes seconds, and the state may change meanwhile. So `Monitor.next` copies reservations,
 `Monitor.decide` decides by this copy, without the state, and `Monitor.apply` applies the decision
 if reservations are still as copied.
 
 A difference between measured and reserved traffic corrects a reservation when it has lasted for
-some checks. Jobs out of their slots delay one another, which lengthens bursts: longer bursts then
-count only as far as they send more. Gates leave slots and return to them by themselves.
+some checks. Jobs out of their windows delay one another, which lengthens bursts: longer bursts then
+count only as far as they send more. Gates leave windows and return to them by themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from metronome_opt.problem.instance import Instance
 from metronome_opt.solvers.presolve.blocks import components
 
 _SETTLE_S = 2.0  # after the last arrival or departure, so that one decision is about several
-_PAUSE_S = 30.0  # for which measurements do not change gangs with new slots
+_PAUSE_S = 30.0  # for which measurements do not change gangs with new windows
 _PERSIST = 2  # checks in a row in which a measurement has to differ before it counts
 
 
@@ -49,7 +49,7 @@ class SlotReview:
 
 @dataclass(frozen=True)
 class SlotDecision:
-    """A decision about slots.
+    """A decision about windows.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class SlotDecision:
 
 
 class Monitor:
-    """Decides about the slots of running gangs.
+    """Decides about the windows of running gangs.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Monitor:
         self._persist = persist
         self._differs: Counter[str] = Counter()  # by gang: from its reservation, in checks in a row
         self._jitters: dict[str, float] = {}  # by gang: as measured last
-        self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its slots
+        self._notified_s: dict[str, float] = {}  # by gang: when it was notified of its windows
         self._moved_s: dict[str, float] = {}  # when it was moved last
         self._known: dict[str, frozenset[str]] | None = None  # gangs with their links
         self._concerned: set[str] = set()
@@ -187,7 +187,7 @@ class Monitor:
         return replace(decision, observations=seen, fault=fault)
 
     def _decide(self, review: SlotReview, observations: Mapping[str, Observation]) -> SlotDecision:
-        """Correct reservations by observations, and choose slots for the jobs concerned."""
+        """Correct reservations by observations, and choose windows for the jobs concerned."""
         reservations, cluster = review.reservations, review.state.cluster
         slot_ms, before = cluster.slot_ms, instance_of(review.state, reservations)
         self._jitters |= {
@@ -229,7 +229,7 @@ class Monitor:
         return SlotDecision(changed, reason or _nothing(differences))
 
     def _resting(self, instance: Instance, now_s: float) -> set[str]:
-        """Return the jobs that share links with one whose slots changed a short time ago."""
+        """Return the jobs that share links with one whose windows changed a short time ago."""
         since_s, resting = now_s - _PAUSE_S, set()
         for part in components(instance):
             names = {job.name for job in part.jobs}
@@ -258,7 +258,7 @@ class Monitor:
         Returns
         -------
         int
-            Number of gangs with other slots. If reservations are not as reviewed it is 0: nothing
+            Number of gangs with other windows. If reservations are not as reviewed it is 0: nothing
             changes, and the review is due again.
 
         Raises
@@ -285,7 +285,7 @@ class Monitor:
 
 
 def _believed(seen: Observation, reservation: Reservation, slot_ms: int) -> Observation:
-    """Return an observation without the delay of bursts out of slots by other jobs."""
+    """Return an observation without the delay of bursts out of windows by other jobs."""
     in_slots = reservation.gated and not seen.is_late(reservation, slot_ms)
     return seen if in_slots else seen.no_longer(reservation, slot_ms)
 
@@ -298,7 +298,7 @@ def _with_jitter(held: Reservation, jitter: float | None) -> Reservation:
 
 
 def _slots(held: Reservation) -> tuple[object, ...] | None:
-    """Return the slots of a gang; None if it is ungated."""
+    """Return the windows of a gang; None if it is ungated."""
     return (held.offset, held.period, held.gang.phases) if held.gated else None
 
 

@@ -1,7 +1,7 @@
 """Mean iterations of jobs from the counters of their gates, and reservations corrected by them.
 
 A job that others delay has longer bursts and iterations, but its traffic is still as reserved. Out
-of its slots its bursts count as if all were sent at the rate of the fastest of sixteen, which
+of its windows its bursts count as if all were sent at the rate of the fastest of sixteen, which
 shared links with the fewest others, if all are reserved at one rate. Even the fastest may have been
 delayed: there bursts are longer than reserved only as far as they send more.
 """
@@ -34,7 +34,7 @@ COUNTERS = (
 )
 _MIN_ITERATIONS = 8  # of which a mean says something
 _WANTED_ITERATIONS = 20  # to look back for at least
-_SETTLING = 8  # periods in which a gate goes over to other slots
+_SETTLING = 8  # periods in which a gate goes over to other windows
 _MBIT = 8e-6  # per byte
 _LATE = 0.02  # share of the period by which iterations of a gated job may be longer
 _PERIOD = 0.01  # share of the period, but half a slot at least
@@ -69,7 +69,7 @@ class Observation:
     Attributes
     ----------
     period_ms
-        Length, with waits for slots.
+        Length, with waits for windows.
     computing_ms, burst_ms
         Time in it without traffic or waits; and duration of bursts, not delayed by other jobs.
     sent_ms
@@ -93,7 +93,7 @@ class Observation:
         return self.computing_ms + self.burst_ms
 
     def is_late(self, reservation: Reservation, slot_ms: int) -> bool:
-        """Return whether iterations take longer than the slots of a gated job allow."""
+        """Return whether iterations take longer than the windows of a gated job allow."""
         return reservation.gated and self.period_ms > reservation.period * slot_ms * (1 + _LATE)
 
     def no_longer(self, reservation: Reservation, slot_ms: int) -> Observation:
@@ -137,7 +137,7 @@ def observe_gates(
         End of the observation, seconds since the epoch, and its length; longer for jobs with long
         iterations.
     notified_s
-        Time at which a job was notified of its slots; nothing counts until it is in them.
+        Time at which a job was notified of its windows; nothing counts until it is in them.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def correct_reservation(
         "max_stretch": max(gang.period + gang.max_stretch - own, stretch),
         "jitter": gang.jitter if seen.jitter is None else seen.jitter,
     }
-    # A gate keeps the slot of the first burst.
+    # A gate keeps the window of the first burst.
     offset = (reservation.offset + before[0].start - phases[0].start) % period
     gang = Gang.model_validate(gang.model_copy(update=changes).model_dump())
     return reservation.model_copy(update={"gang": gang, "offset": offset, "stretch": stretch})

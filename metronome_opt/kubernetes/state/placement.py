@@ -1,7 +1,7 @@
-"""Placements of gangs in a cluster state, as `allocation` decides them, and their first slots.
+"""Placements of gangs in a cluster state, as `allocation` decides them, and their first windows.
 
 A gang is gated from the beginning if its bursts fit among those of the jobs on its links, all of
-which are gated. Otherwise it starts ungated, and the monitor chooses slots for all of them.
+which are gated. Otherwise it starts ungated, and the monitor chooses windows for all of them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ LATE = 0.05
 """Remaining length of a job that should have ended: a share of how long it has run."""
 
 _CUSHION = Fraction(2, 100)  # of a period: distance between bursts of gated jobs
-_MAX_LOSS = 0.01  # of an iteration, by slots, for a gang that no other delays without them
+_MAX_LOSS = 0.01  # of an iteration, by windows, for a gang that no other delays without them
 _SECONDS = 10.0  # for the placements of all jobs of a scenario
 _CLASS_SECONDS = 2.0  # for the traffic class of a job
-_FIRST_SEED = 500_000  # of simulations for it; those of searches for slots are others
+_FIRST_SEED = 500_000  # of simulations for it; those of searches for windows are others
 _REMEMBERED = 4096  # gangs whose iterations are kept from one decision to the next
 
 
@@ -222,11 +222,11 @@ def occupancy_of(state: ClusterState, now_s: float | None = None) -> Occupancy:
 
 
 def iterations_ms(state: ClusterState, occupancy: Occupancy | None = None) -> dict[str, float]:
-    """Return expected iterations of all jobs; undelayed jobs take as long as their slots.
+    """Return expected iterations of all jobs; undelayed jobs take as long as their periods.
 
     An ungated job takes as long as if it started on its nodes. A gated job beside ungated ones is
-    longer than its slots by its loss without slots. Iterations of a job that has no network do not
-    end. The occupancy is that of the state, computed here if None.
+    longer than its period by its loss if ungated. Iterations of a job without a network do not end.
+    The occupancy is that of the state, computed here if None.
     """
     occupancy = occupancy or occupancy_of(state)
     undelayed = find_undelayed(state)
@@ -356,7 +356,7 @@ def at_place(state: ClusterState, asked: Gang, placement: Placement) -> Gang:
 
 
 def on_links(state: ClusterState, held: Reservation) -> Reservation:
-    """Return a reservation with the bursts that its links allow; its slots stay otherwise."""
+    """Return a reservation with the bursts that its links allow; its windows stay otherwise."""
     gang = at_place(state, held.gang, state.placement(held))
     if gang == held.gang:
         return held

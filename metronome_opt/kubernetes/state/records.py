@@ -138,7 +138,7 @@ class Gang(Record):
         return max(phase.rate for phase in self.phases)
 
     def iteration_at(self, transport: Transport, slot_ms: int) -> Iteration:
-        """Return its iteration at a place where it has the network to itself."""
+        """Return its iteration at a placement where it has the network to itself."""
         if self.step is None:
             exact = Iteration.of_job(self.job({}), slot_ms)
         else:
@@ -148,7 +148,7 @@ class Gang(Record):
         return exact if transport.nodes == 1 else exact.slowed_to(transport.rate)
 
     def at(self, transport: Transport, slot_ms: int, hyperperiod: int) -> Gang:
-        """Return the gang at a place, with a period that can divide the hyperperiod.
+        """Return the gang at a placement, with a period that can divide the hyperperiod.
 
         Raises
         ------
@@ -210,7 +210,7 @@ def _step_of(iteration: Iteration) -> TrainingStep:
 
 
 class Reservation(Record):
-    """The nodes and the slots of a job that runs.
+    """The nodes and the windows of a job that runs.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ class StateSnapshot(Record):
     down: Annotated[tuple[Name, ...], Field(strict=False)] = ()
 
 
-# ------------------------------------------------------------------ files that ask for a place
+# ------------------------------------------------------------------ files that ask for a placement
 
 
 class JobFile(JobSpec):
@@ -320,12 +320,12 @@ class JobFile(JobSpec):
     @model_validator(mode="after")
     def _check_nodes(self) -> Self:
         if self.nodes is not None:
-            refuse("nodes", "a job that asks for a place is given some; leave them out")
+            refuse("nodes", "a job that asks for a placement is given some; leave them out")
         return self
 
 
 def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
-    """Read a job that asks for a place: a `Gang`, or one with ``traffic`` in ms or a ``model``.
+    """Read a job that asks for a placement: a `Gang`, or one with ``traffic`` in ms or a ``model``.
 
     Raises
     ------
@@ -338,7 +338,7 @@ def read_request(path: str | Path, cluster: ClusterSpec) -> Gang:
 
 
 def read_job(path: str | Path) -> Gang | JobFile:
-    """Read a job that asks for a place without a cluster; errors are as of `read_request`."""
+    """Read a job that asks for a placement without a cluster; errors are as of `read_request`."""
     return read_document_as(path, lambda document: _described(document, Path(path).parent))
 
 

@@ -1,4 +1,4 @@
-"""A cluster's state as a scenario of jobs at their nodes; slots that were solved for it."""
+"""A cluster's state as a scenario of jobs at their nodes; windows that were solved for it."""
 
 from __future__ import annotations
 
@@ -183,14 +183,14 @@ def _described(held: Reservation, slot_ms: int) -> dict[str, Any]:
 
 
 def apply_schedule(state: ClusterState, schedule: Schedule) -> bool:
-    """Put slots and places of a schedule into force; return whether any reservation changes.
+    """Put windows and placements of a schedule into force; return whether any reservation changes.
 
     Ungated jobs keep the periods of their reservations.
 
     Raises
     ------
     InputError
-        If the schedule is false or of another state, there is no room at its places, or a period
+        If the schedule is false or of another state, its nodes lack free resources, or a period
         does not divide the hyperperiod.
     """
     there = apply_migrations(state, schedule.places or {}, schedule.paths)

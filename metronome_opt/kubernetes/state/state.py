@@ -48,8 +48,8 @@ class ClusterState(FreeResources):
     sequence
         Number of changes that have been applied.
     others
-        What is used of nodes by others, without a claim: no place is looked for in it. It is
-        no part of what is kept. Shape (nodes, 3).
+        What others use of nodes, without a claim: no job is placed there. It is not kept. Shape
+        (nodes, 3).
     capacities
         Present capacity of each link, in Mbit/s.
     """
@@ -256,7 +256,7 @@ class ClusterState(FreeResources):
     # ------------------------------------------------------------------ checks
 
     def _check_place(self, reservation: Reservation) -> None:
-        """Refuse a place without room."""
+        """Refuse a placement without room."""
         gang, nodes = reservation.gang, reservation.nodes
         links = self.placement(reservation).links
         with error_context(reservation.job):

@@ -19,7 +19,7 @@ def instance_of(
 ) -> Instance:
     """Return reservations as an instance, with their offsets as current offsets.
 
-    A link that carries nothing is omitted. Jobs across it have no network, and keep their slots on
+    A link that carries nothing is omitted. Jobs across it have no network, and stay gated on
     their other links; iterations of the instance hold for other jobs only.
 
     Parameters
@@ -54,7 +54,7 @@ def instance_of(
 
 
 def plan_of(reservations: Mapping[str, Reservation]) -> Plan:
-    """Return the slots of gated jobs, and the classes of all jobs; ungated ones are unshifted."""
+    """Return the windows of gated jobs, and the classes of all jobs; ungated ones are unshifted."""
     return Plan(
         {
             job: held.offset if held.gated else held.gang.ready % held.gang.period
@@ -65,7 +65,7 @@ def plan_of(reservations: Mapping[str, Reservation]) -> Plan:
 
 
 def with_slots(held: Reservation, plan: Plan) -> Reservation:
-    """Return a reservation in the slots of a plan; an ungated one keeps its period."""
+    """Return a reservation in the windows of a plan; an ungated one keeps its period."""
     period = plan.periods.get(held.job)
     if period is None:
         return held.model_copy(update={"gated": False})

@@ -56,7 +56,7 @@ def wait_of(
     effects = [f"slow {', '.join(slowed[:_MAX_NAMED])}"] if slowed else []
     if mine > NOTICED:
         effects.append(f"take {100 * mine:.0f} % longer itself")
-    said = " and ".join(effects) or "find a better place later"
+    said = " and ".join(effects) or "find a better placement later"
     return WaitDecision(f"would {said}", True, until)
 
 

@@ -35,7 +35,7 @@ def plot_change(result: Result) -> Figure:
     """Draw iteration times before and now, and below them the link that gains most over time.
 
     Before, no job was gated, and jobs were on the nearest nodes unless nodes were stated. The link
-    is drawn at the nodes of the result, without slots and with them, or once if no job is gated;
+    is drawn at the nodes of the result, without windows and with them, or once if no job is gated;
     without a link of several jobs, or where hyperperiods are too long to draw, none is.
 
     Parameters
@@ -59,7 +59,8 @@ def plot_change(result: Result) -> Figure:
     cases: dict[str, Problem] = {}
     if link is not None:
         is_gated = any((result.schedule.gated or result.offsets).values())
-        cases = {"without slots": instance, "with slots": result} if is_gated else {"now": result}
+        both = {"without windows": instance, "with windows": result}
+        cases = both if is_gated else {"now": result}
     heights = [_BARS] * bool(jobs) + [_TIMELINE] * len(cases)
     means = (mean_slowdown(instance, by) for by in (times.first, times.after))
     slowdown = " before, ".join("unknown" if m is None else f"{float(m):.3f}" for m in means)

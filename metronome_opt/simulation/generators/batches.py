@@ -17,7 +17,7 @@ _MAX_IDLE = 0.05  # of an iteration, up to which its length is close to a diviso
 
 
 class Setting(NamedTuple):
-    """Conditions of training: GPUs, what each sustains in FLOP/s, and the place."""
+    """Conditions of training: GPUs, what each sustains in FLOP/s, and the placement."""
 
     gpus: int
     flops: Fraction

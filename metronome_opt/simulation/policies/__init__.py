@@ -40,7 +40,7 @@ _BUILTIN = {
     "cassini": ("most compatible placement, time shifts of CASSINI", "baselines", "Cassini"),
     "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "transport", "Mltcp"),
     "crux": ("nearest; links serve jobs of higher GPU intensity first", "transport", "Crux"),
-    "metronome": ("places and starts by what they cost all jobs", "metronome", "Metronome"),
+    "metronome": ("placements and starts by what they cost all jobs", "metronome", "Metronome"),
     "ideal": ("a network without contention: the bound", "baselines", "Ideal"),
 }
 BUILTIN_POLICIES = tuple(_BUILTIN)

@@ -148,7 +148,7 @@ class CostNetwork:
         return replace(self, costs=costs)
 
     def given(self, job: int, entry: int) -> CostNetwork:
-        """Return the network with a job at one of the places in its domain."""
+        """Return the network with a job at one position in its domain."""
         costs = []
         for cost in self.costs:
             if job not in cost.scope:

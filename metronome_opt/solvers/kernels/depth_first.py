@@ -223,7 +223,7 @@ def fill(state: DemandState, order: Ints, first: int, end: int, modulus: int, of
     Returns
     -------
     int
-        The place in the order of the first job that could not be placed, or `end`.
+        The position in the order of the first job that could not be placed, or `end`.
     """
     for place in range(first, end):
         job = order[place]

@@ -33,7 +33,7 @@ from metronome_opt.solvers.kernels.compiled_instance import CompiledInstance, De
 from metronome_opt.solvers.kernels.jobs import ADD, REMOVE, put_job, scored
 
 Floats = NDArray[np.float64]
-_STARTS = 2**13  # places to begin at in the table of noise
+_STARTS = 2**13  # positions to begin at in the table of noise
 
 
 def gumbel_noise(generator: np.random.Generator, longest: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Traffic classes that are chosen with slots shorten iterations within the limit of loss."""
+"""Traffic classes that are chosen with windows shorten iterations within the limit of loss."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_short_bursts_are_urgent() -> None:
 
 
 def test_gated_jobs_go_first_within_their_class() -> None:
-    """Alone in the higher class a is never late, whoever keeps slots."""
+    """Alone in the higher class a is never late, whoever is gated."""
     simulator = PlanSimulator(SHORT, (0,), network="gated")
     gated = Plan(SHORT.unshifted, {"b": 100})
     late, alone = (simulator.slowdowns(each)[0] for each in (gated, gated.in_classes({"a": 1})))

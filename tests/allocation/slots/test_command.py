@@ -46,7 +46,7 @@ def test_json_is_the_schedule(tmp_path: Path, capsys: Captured) -> None:
 def test_stretch_limit_is_a_share(tmp_path: Path, capsys: Captured) -> None:
     path, out = file_of(UNEVEN, tmp_path), tmp_path / "schedule.json"
     lines = solved(capsys, "allocate", path, "--stretch-limit", "20%", "--output", str(out))
-    assert any("2 of 2 jobs have slots" in line for line in lines)
+    assert any("2 of 2 jobs have windows" in line for line in lines)
     assert main(["verify", path, str(out)]) == 0
     document = json.loads(out.read_text())
     longest = document["stretch"]["a"]
@@ -75,11 +75,11 @@ def test_loading_does_not_use_time_limit(tmp_path: Path) -> None:
         [sys.executable, "-m", "metronome_opt", *arguments], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "2 of 2 jobs have slots" in done.stdout
+    assert "2 of 2 jobs have windows" in done.stdout
 
 
 def test_most_affected_of_many_jobs_are_printed(tmp_path: Path, capsys: Captured) -> None:
-    # In groups of two; only those of the last group meet unshifted, so that slots change them most.
+    # In groups of two; only those of the last group meet unshifted, so windows change them most.
     jobs = [
         job(f"j{n}", 20, (0, 6, 100), links={f"l{n // 2}": 1}, ready=ready, jitter=0.0)
         for n in range(42)

@@ -116,7 +116,7 @@ def test_solve_prints_simulated_times(solver: str, tmp_path: Path, capsys: Captu
         assert shown is not None
         stated = [f"{float(by[each.name]):.1f}" for by in (times.before, times.after)]
         assert shown[1].split()[-2:] == stated
-    summary = r"^mean slowdown [\d.]+, before [\d.]+: slots \S+%; 3 of 3 jobs have slots$"
+    summary = r"^mean slowdown [\d.]+, before [\d.]+: windows \S+%; 3 of 3 jobs have windows$"
     assert re.search(summary, printed, re.M)
     assert "predicted" not in printed
 

@@ -43,7 +43,7 @@ def test_slots_that_would_fit() -> None:
     jobs = job("a", 10, (0, 3, 60)), job("b", 10, (0, 3, 60))
     assert explain(*jobs) == []  # not simulated
     said = explain(*jobs, expected_ms={"a": Fraction(100), "b": Fraction(100)})
-    assert said[0] == "on link no slots of a and b made iterations shorter"
+    assert said[0] == "on link no windows of a and b made iterations shorter"
 
 
 def test_nothing_is_said_of_jobs_that_are_as_fast_as_alone() -> None:

@@ -75,7 +75,7 @@ def refused(outcome: tuple[int, str, str]) -> str:
 
 
 def slots(case: Case, offsets: Mapping[str, int]) -> Plan:
-    """Return slots of some jobs, without idle time."""
+    """Return windows of some jobs, without idle time."""
     return Plan(offsets, {name: case.periods(0.0)[name] for name in offsets})
 
 

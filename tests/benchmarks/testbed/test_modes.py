@@ -1,4 +1,4 @@
-"""Modes say who keeps which slots, what jobs weigh, and what ranks are told of it."""
+"""Modes say who keeps which windows, what jobs weigh, and what ranks are told of it."""
 
 from __future__ import annotations
 

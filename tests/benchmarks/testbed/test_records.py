@@ -25,7 +25,7 @@ def cases() -> list[Case]:
 def test_simulated_means_are_within_a_few_per_cent(runs: list[BedRun], cases: list[Case]) -> None:
     table = compare(cases, runs, seeds=8)
     free = table[table["mode"] == "free"]["error"].abs()
-    # Late jobs of the stored runs waited for their next slots, where the engine lets go of them.
+    # Late jobs of the stored runs waited for their next windows, where the engine lets go of them.
     for errors, most in ((free, 0.10), (table["error"].abs(), 0.12)):
         assert errors.median() < 0.03
         assert errors.quantile(0.9) < most

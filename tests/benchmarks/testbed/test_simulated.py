@@ -23,7 +23,7 @@ def times(played: dict[str, Played]) -> dict[str, list[float]]:
     [
         (30, 0, 130.0),
         (97, 0, 197.0),
-        # The slot was 2 ms or 1 ms ago: no later than the cushion.
+        # The window was 2 ms or 1 ms ago: no later than the cushion.
         (98, 0, 100.0),
         (99, 0, 100.0),
         (40, 130, 110.0),

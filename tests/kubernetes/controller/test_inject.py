@@ -1,4 +1,4 @@
-"""Injected workloads wait for their nodes and find their slots; import reads them."""
+"""Injected workloads wait for their nodes and find their windows; import reads them."""
 
 from __future__ import annotations
 

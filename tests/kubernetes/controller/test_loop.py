@@ -60,7 +60,7 @@ def test_gangs_that_meet_get_other_slots_from_a_thread(monkeypatch: pytest.Monke
 
     events: dict[str, Any] = {"stop": stop, "changed": Restless()}
     run(controller, Flaky(2), None, **events, metrics=metrics, notify=notify)
-    failed = "no slots were chosen: ZeroDivisionError: by zero"
+    failed = "no windows were chosen: ZeroDivisionError: by zero"
     assert lines == ["https://server: no answer", failed, "they met"]
     assert [claim.offset for claim in state.reservations.values()] == [0, 100]
     assert threading.main_thread() not in threads

@@ -31,7 +31,7 @@ def traffic(start_ms: int, length_ms: int, rate: str) -> str:
 
 
 def slots_in(pod: Pod) -> Any:
-    """Return what the annotation of a pod says of its slots."""
+    """Return what the annotation of a pod says of its windows."""
     return json.loads(pod.annotations["metronome.x-k8s.io/slots"])
 
 
@@ -463,7 +463,7 @@ def test_new_slots_reach_running_pods_and_survive_a_lost_state(bed: Bed) -> None
             "gated": False,
             "job": "default/a",
         }
-    line = "no slots: bursts begin when they are ready"
+    line = "no windows: bursts begin when they are ready"
     assert bed.cluster.events[-1] == ("default/a", "Rephased", line)
     bed.start(ClusterState(spec_of(4)))
     bed.reconcile()

@@ -96,7 +96,7 @@ class Known(SimState):
 
 
 def simulated(day: Story) -> Iterator[Places]:
-    """Yield the places after each event, as the policy of the simulator chooses them."""
+    """Yield the placements after each event, as the policy of the simulator chooses them."""
     policy, jobs = Metronome(0), training_jobs(day.scenario)
     state = Known(CandidatePlacements(SPEC), engine=None)  # type: ignore[arg-type]
     state.lengths_known, state.began = day.lengths_known, {}

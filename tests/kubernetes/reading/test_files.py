@@ -171,7 +171,7 @@ NASTY = "\x1b[31m\u202e\n" + "y" * 8400
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the places of all values of an object."""
+    """Yield the locations of all values of an object."""
     listed = enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(value.items() if isinstance(value, dict) else listed):
         yield (*path, key)
@@ -179,7 +179,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(objects: list[Object], change: Callable[[Any, Any], None]) -> Iterator[list[Object]]:
-    """Yield the objects with a change at each place of each of them."""
+    """Yield the objects with a change at each location of each of them."""
     for index, item in enumerate(objects):
         for path in places(item):
             copied = copy.deepcopy(item)
@@ -256,7 +256,7 @@ def test_a_value_of_a_wrong_type_is_read_or_a_line_that_names_its_file(
     first: int, value: Any
 ) -> None:
     every = changed(every_object(), lambda inner, key: inner.__setitem__(key, value))
-    # A part of the places for each value, and all of them for some value.
+    # A part of the locations for each value, and all of them for some value.
     for objects in every if THOROUGH else islice(every, first % 3, None, 3):
         items = [("file", item) for item in objects]
         lines_of(objects)

@@ -520,7 +520,7 @@ UNREAD = kube("example.org/v1", "Dance", metadata("d"), {})
 
 
 def annotated(item: Object, *path: str) -> Object:
-    """Return an object with traffic at a place inside it."""
+    """Return an object with traffic at a location inside it."""
     made = copy.deepcopy(item)
     inner = made
     for step in path:

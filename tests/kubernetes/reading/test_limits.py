@@ -98,7 +98,7 @@ def test_annotations_that_limit_all_pods(own: Object, found: Object) -> None:
 )
 def test_preferred_topologies_are_noted(own: Object) -> None:
     made = imported(*fleet(), LEVELS, asking(own=own))
-    start = "Job team/train: preferred, and places are chosen by loss: "
+    start = "Job team/train: preferred, and placements are chosen by loss: "
     assert [note for note in made.notes if note.startswith(start)]
     assert "within" not in jobs_of(made)["train"]
 
@@ -253,7 +253,7 @@ def test_pods_that_keep_apart_need_whole_nodes() -> None:
     apart = near_pods(HOSTNAME, {"app": "train"}, "podAntiAffinity")
     assert limits(asking(2, 8, **apart)) == {}  # no node has room for two
     line = fault(*fleet(), LEVELS, asking(2, 4, **apart))
-    assert "keeps pods of one job apart, which places cannot; remove it" in line
+    assert "keeps pods of one job apart, which placements cannot; remove it" in line
     rule = {
         "topologyKey": "x/rack",
         "maxSkew": 1,

@@ -83,7 +83,7 @@ def test_manifests_read_back_as_the_same_instance(scenario: Scenario, data: st.D
     back = make_scenario(objects, ImportOptions(slot_ms=SLOT_MS)).problem
 
     def placed(job: Job) -> Job:
-        """Return a job without its best place, which may be on GPUs that manifests do not tell."""
+        """Return a job without its best nodes, which may have GPUs that manifests do not tell."""
         return job.model_copy(update={"current_offset": offsets[job.name], "best_ms": None})
 
     assert set(back.instance.links) == set(instance.links)

@@ -45,7 +45,7 @@ def small_cluster() -> ClusterSpec:
 
 
 def draw(chance: random.Random, state: ClusterState) -> Change | None:
-    """Draw the next event; None if a job finds no place, or no job is there for it."""
+    """Draw the next event; None if a job finds no placement, or no job is there for it."""
     kind, jobs = chance.choices([*_KINDS], [*_KINDS.values()])[0], [*state.reservations]
     if kind == "arrival":
         reservation = _any_place(chance, state, _draw_gang(chance))
@@ -80,7 +80,7 @@ def _draw_gang(chance: random.Random) -> Gang:
 
 
 def _any_place(chance: random.Random, state: ClusterState, gang: Gang) -> Reservation | None:
-    """Return any place with enough GPUs and wide enough links, and any rotation.
+    """Return any placement with enough GPUs and wide enough links, and any rotation.
 
     None if the nodes that are tried first will not do.
     """

@@ -1,6 +1,6 @@
 """Jobs with gates on few links, in a simulation of its own, and the monitor that watches them.
 
-Jobs compute, wait for their slots by the rules of the gate, and share links fairly. Their gates'
+Jobs compute, wait for their windows by the rules of the gate, and share links fairly. Their gates'
 counters are scraped every five seconds. No code of the package's own simulator is used.
 """
 
@@ -35,7 +35,7 @@ class Worker:
     Attributes
     ----------
     until_ms
-        When it has computed, or waited for its slot.
+        When it has computed, or waited for its window.
     left
         What is left of its burst, in Mbit/s * ms; None if it sends nothing.
     iterations
@@ -73,7 +73,7 @@ class Worker:
         )
 
     def wait(self, now_ms: float) -> None:
-        """Wait for a slot by the rules of the gate; for none if it is not gated."""
+        """Wait for a window by the rules of the gate; for none if it is not gated."""
         self.ready_ms, self.until_ms, self.slot_ms = now_ms, now_ms, None
         if self.ended_ms is not None:
             before_ms, self.computed_ms = self.computed_ms, now_ms - self.ended_ms
@@ -119,7 +119,7 @@ class Worker:
 
 
 class Fleet:
-    """Jobs on links, and perhaps a monitor that changes their slots.
+    """Jobs on links, and perhaps a monitor that changes their windows.
 
     Links are the interfaces of nodes n0, n1 and so on; `slowed` says what is left of them.
     """

@@ -1,4 +1,4 @@
-"""Small clusters, jobs that run on them, and gangs that ask for a place."""
+"""Small clusters, jobs that run on them, and gangs that ask for a placement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small cluster whose jobs keep slots, and what their gates count."""
+"""A small cluster whose jobs are gated, and what their gates count."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reservation(
     period: int = 200,
     weight: int = 1,
 ) -> Reservation:
-    """Return the place of a job that bursts at the beginning of each period, by default 1 s."""
+    """Return the placement of a job that bursts at the beginning of each period, by default 1 s."""
     fields = {"gpus": 1, "period": period, "weight": weight, "max_stretch": stretch}
     held = small.running(name, nodes, (0, length, RATE), offset=offset, **fields)
     return held.model_copy(update={"stretch": stretch})

@@ -20,7 +20,7 @@ def classed(count: int) -> ClusterState:
 
 
 def come(state: ClusterState, name: str, weight: int, length: int) -> int:
-    """Let a job without slots come that sends for so many of its 200 slots; return its class."""
+    """Let an ungated job come that sends for so many of its 200 slots; return its class."""
     asked = reservation(name, 0, length=length, weight=weight).model_copy(update={"gated": False})
     new = _in_class(state, asked, state.placement(asked))
     state.reserve(new)

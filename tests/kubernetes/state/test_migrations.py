@@ -45,7 +45,7 @@ def crowded(*reservations: Reservation, gpus: tuple[int, ...] = (2, 2, 1, 1)) ->
         # It is not known how long a runs: b moves, and saves as long as both run.
         (crowded(sending("a", iterations=None), sending("b")), 100, {"b": ("n2", "n3", 120)}),
         (crowded(sending("a", iterations=None), sending("b", iterations=None)), 0, {}),
-        # Where one job keeps no slots the other one is delayed, too; where both do none is.
+        # Where one job is ungated the other one is delayed, too; where both are gated none is.
         (crowded(sending("a", gated=True), sending("b")), 100, {"a": ("n2", "n3", 120)}),
         (crowded(sending("a", gated=True), sending("b", gated=True)), 0, {}),
         # Nowhere else is room.

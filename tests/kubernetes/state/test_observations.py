@@ -59,7 +59,7 @@ DELAYED = COUNTED | {"iteration_seconds": 11.0, "burst_seconds": 4.0, "fastest_s
 @pytest.mark.parametrize(
     ("counted", "period_ms", "burst_ms"),
     [
-        (COUNTED | {"fastest_seconds": 3 * 0.05}, 200, 60),  # in its slots it meets no other job
+        (COUNTED | {"fastest_seconds": 3 * 0.05}, 200, 60),  # in its windows it meets no other job
         (DELAYED, 220, 50),  # others delayed all bursts but the fastest ones
         (DELAYED | {"fastest_bytes": 0.0}, 220, 80),  # a gate began anew: nothing is known of them
         (DELAYED | {"sent_bytes": 0.0}, 220, 80),
@@ -158,7 +158,7 @@ def test_differences_that_are_within_the_error_are_none() -> None:
 @pytest.mark.parametrize(
     ("bursts", "seen_ms", "phases", "period", "stretch", "offset"),
     [
-        # It computes for 110 ms, and keeps the slot of its burst at 130 ms after 20.
+        # It computes for 110 ms, and keeps the window of its burst at 130 ms after 20.
         ([(130, 60)], (110, 60), [(110, 60)], 170, 30, 40),
         # It computes as long after each of two bursts, which grow alike.
         ([(0, 20), (100, 20)], (150, 80), [(0, 40), (120, 40)], 230, 10, 20),

@@ -202,7 +202,7 @@ def test_controller_tells_pods_their_paths_and_learns_them_again() -> None:
 
 @pytest.mark.parametrize("routing", ["ecmp", "chosen"])
 def test_a_job_that_is_asked_for_sends_as_fast_as_it_says(routing: str, tmp_path: Path) -> None:
-    """At its best place flows cross both spines evenly, as one of 1000, and not two of 500."""
+    """At its best placement flows cross both spines evenly, as one of 1000, and not two of 500."""
     fields = {name: getattr(spines().cluster, name) for name in ClusterSpec.model_fields}
     cluster = ClusterSpec.model_validate({**fields, "routing": routing})
     phase = {"start_ms": 100, "length_ms": 100, "rate_mbps": 1000}

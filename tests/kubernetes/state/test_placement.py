@@ -1,4 +1,4 @@
-"""Places and first slots of gangs in a cluster state, and reasons to wait."""
+"""Placements and first windows of gangs in a cluster state, and reasons to wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def waits(state: ClusterState, asked: Gang, now_s: float | None = None) -> WaitD
     return decision
 
 
-# ------------------------------------------------------------------ places
+# ------------------------------------------------------------------ placements
 
 
 def test_job_that_its_own_tasks_slow_down_is_placed_and_says_so() -> None:
@@ -89,7 +89,7 @@ def test_failed_links_are_not_used() -> None:
     assert set(placed(state, gang(3)).reservation.nodes) == {"n0", "n2", "n3"}
 
 
-# ------------------------------------------------------------------ first slots
+# ------------------------------------------------------------------ first windows
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What asks for a place: by traffic, by model, and the jobs of a scenario."""
+"""What asks for a placement: by traffic, by model, and the jobs of a scenario."""
 
 from __future__ import annotations
 

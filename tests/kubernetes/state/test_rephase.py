@@ -1,6 +1,6 @@
-"""Simulations of jobs whose slots a monitor changes, beside the same ones without it.
+"""Simulations of jobs whose windows a monitor changes, beside the same ones without it.
 
-Three jobs compute for 140 ms and send for 55 ms; their slots of 200 ms leave each 5 ms.
+Three jobs compute for 140 ms and send for 55 ms; their windows of 200 ms leave each 5 ms.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_no_job_is_slower_than_without_monitor(
             assert len(fleet.rephasings) <= 7
     weights = {name: worker.weight for name, worker in fleet.workers.items()}
     losses = {name: looked_after[name] - alone[name] for name in alone}
-    # By how much jobs that keep no slots meet is a matter of chance, so that 5 % of a job are
+    # By how much ungated jobs meet is a matter of chance, so that 5 % of a job are
     # nothing, and 2 % of all by weight.
     lost = sum(weights[name] * loss for name, loss in losses.items())
     assert lost <= 0.02 * sum(weights[name] * alone[name] for name in weights)

@@ -1,4 +1,4 @@
-"""A state as a scenario, and slots solved for it that are taken over."""
+"""A state as a scenario, and windows solved for it that are taken over."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_judge_finds_nothing_false_in_the_schedule() -> None:
 
 
 def schedule(**fields: object) -> Schedule:
-    """Return slots for `usual`: a at 0 of 12, and b, which may take longer, at 6."""
+    """Return windows for `usual`: a at 0 of 12, and b, which may take longer, at 6."""
     return builders.schedule(**{"instance": "small", "offsets": {"a": 0, "b": 6}, **fields})  # type: ignore[arg-type]
 
 

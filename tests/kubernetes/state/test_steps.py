@@ -1,4 +1,4 @@
-"""Gangs whose iteration depends on their place: where they start, on the disk, and solved.
+"""Gangs whose iteration depends on their placement: where they start, on the disk, and solved.
 
 An iteration of BERT with 8 samples is 3 x 8 x 336.7 GFLOP at 23.01 TFLOP/s, 351.2 ms, and an
 all-reduce of 340 million gradients of 4 bytes, 10.88 Gbit. On one node of 8 GPUs each of them sends
@@ -229,7 +229,7 @@ def test_stated_bursts_beside_collectives_are_as_fast_as_links() -> None:
 def test_delays_of_others_are_shares_of_their_best_iteration() -> None:
     """Tasks of a share interfaces of 100 Mbit/s: 60 become 50, 60 ms at best are 66 where it is.
 
-    On n0 it then meets b, without slots both of them. Shares that pairs cost each other are of
+    On n0 it then meets b, without windows both of them. Shares that pairs cost each other are of
     iterations alone, and so 66 / 60 times as large of the best one.
     """
     full = {"gpus": 2}

@@ -193,7 +193,7 @@ def test_result_is_drawn_beside_unshifted_schedule() -> None:
 
 
 def test_change_shows_times_and_the_link_before_and_now() -> None:
-    """Bursts of 40 of every 200 ms, and of 40 of every 100 ms, meet unless they have slots."""
+    """Bursts of 40 of every 200 ms, and of 40 of every 100 ms, meet unless they have windows."""
     found = allocate(two_jobs(), "greedy", threads=1)
     figure = plot_change(found)
     assert [axes.get_ylabel() for axes in figure.axes] == ["iteration (ms)", "Gbit/s", "Gbit/s"]

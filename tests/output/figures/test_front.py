@@ -50,7 +50,7 @@ def points(axes: Axes, label: str | None = None) -> list[tuple[float, float]]:
 
 def steps(axes: Axes) -> list[tuple[float, float]]:
     (line,) = axes.lines
-    # Steps run to the next place along the first axis before they run along the second.
+    # Steps run to the next position along the first axis before they run along the second.
     assert line.get_drawstyle() == "steps-post"
     return [(float(x), float(y)) for x, y in np.asarray(line.get_xydata())]
 

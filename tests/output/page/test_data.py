@@ -102,7 +102,7 @@ def test_numbers_beyond_browser_precision_are_refused() -> None:
 def test_page_is_self_contained() -> None:
     text = page_of(two_jobs(), schedule_of(two_jobs(), {"a": 0, "b": 8}))
     addresses = set(re.findall(r"\w+://[\w./]*", text))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a location
     assert not re.search(r"""\b(?:src|srcset|action)=|url\((?!#)|@import|style=""", text)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     (script,) = re.findall(r'<script type="module">(.*?)</script>', text, re.DOTALL)

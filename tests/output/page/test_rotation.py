@@ -119,7 +119,7 @@ def outer_ring(page: Page) -> tuple[float, float, float]:
 
 
 def at_slot(ring: tuple[float, float, float], slot: int) -> tuple[float, float]:
-    """Return the place of a slot of twelve."""
+    """Return the position of a slot of twelve."""
     x, y, radius = ring
     angle = math.tau * slot / 12
     return x + radius * math.sin(angle), y - radius * math.cos(angle)

@@ -23,7 +23,7 @@ export class LinkList {
     this.list.addEventListener("keydown", (event) => this.#move(event));
   }
 
-  // Sorts anew: while jobs are turned, links keep their places.
+  // Sorts anew: while jobs are turned, links keep their positions.
   show(state) {
     this.state = state;
     const { model, before } = state;
