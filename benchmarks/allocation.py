@@ -1,4 +1,4 @@
-"""Places by prices: the ways to find them, side by side."""
+"""Placements by prices: the ways to find them, side by side."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ METHODS: dict[str, Callable[[Sequence[JobRequest], Occupancy, Budget], Assigned]
 }
 
 
-@benchmark("How good are places by prices, how long do they take, and what is proved?")
+@benchmark("How good are placements by prices, how long do they take, and what is proved?")
 def allocation(small: bool) -> Iterator[Figure]:
     """Place the jobs of the family `allocation` by each method, 10 s each; nobody is gated."""
     entries = read_suite(SUITES / "allocation").entries("tune" if small else "test")

@@ -1,9 +1,8 @@
 """Annealing over who is gated, their periods and offsets, with the event engine as the judge.
 
-First each job in turn is tried in slots of some periods. Then a plan is moved by one job at a time,
-and sometimes two: into a slot or out of it, to another period, to another offset at which it fits
-beside the others. A move is tried by one play, and by the rest only if that one does not speak
-against it.
+First each job in turn is gated at some periods. Then a plan is moved by one job at a time, and
+sometimes two: gated or ungated, to another period, to another offset at which it fits beside the
+others. A move is tried by one play, and by the rest only if that one does not speak against it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from metronome_opt.problem.instance import Instance, Job
 from metronome_opt.solvers.budget import Budget
 
 _RATIOS = [(a, b) for a in range(1, 7) for b in range(1, 7) if math.gcd(a, b) == 1]
-"""Of the periods of jobs that meet again and again in the same places."""
+"""Of the periods of jobs that meet again and again in the same positions."""
 _RUNGS = 8
 _LADDERS = 0.5  # of the time, at most
 _HEAT = 0.05  # of the value above 1: a move that costs so much is taken at first
@@ -81,9 +80,9 @@ def anneal(
 def _pace_each(
     judge: PlanEvaluator, screen: PlanEvaluator, moves: _Moves, plan: Plan, budget: Budget
 ) -> Plan:
-    """Return a plan in which each job, most slowed first, is in the slots that are best for all.
+    """Return a plan in which each job, most slowed first, has the windows that are best for all.
 
-    A job stays as it is if no slots are better.
+    A job stays as it is if no windows are better.
     """
     instance = judge.instance
     value, first = judge.values(plan)[0], screen.values(plan)[0]
@@ -136,7 +135,7 @@ class _Moves:
         return moved
 
     def to(self, plan: Plan, job: Job, period: int | None) -> Plan | None:
-        """Return a plan with a job in slots of some period, or free; None if it does not fit."""
+        """Return a plan with a job gated at some period, or free; None if it does not fit."""
         offsets, periods = dict(plan.offsets), dict(plan.periods)
         periods.pop(job.name, None)
         if period is None:

@@ -121,7 +121,7 @@ def read_best_known(folder: Path = HOME) -> BestKnown:
     Raises
     ------
     InputError
-        One line that names the file, the place in it and the value.
+        One line that names the file, the location in it and the value.
     """
     path = folder / FILE
     if not path.exists():

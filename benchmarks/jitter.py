@@ -1,4 +1,4 @@
-"""Slots beside jitter: jobs of the test bed, free and gated.
+"""Windows beside jitter: jobs of the test bed, free and gated.
 
 `solve` chooses for the jitter that jobs state; plans are simulated with seeds that it never used.
 """
@@ -51,7 +51,7 @@ class _Outcome(NamedTuple):
 
 
 def _case(seeds: int, instance: Instance) -> list[_Outcome]:
-    """Return what slots come to at once and twice the stated jitter; nothing if no job is gated."""
+    """Return what windows bring at once and twice the stated jitter; nothing if no job is gated."""
     result = allocate(instance, time_limit=60, stretch_limit="2%", threads=1)
     plan = Plan.of(instance, result.schedule)
     outcomes = []
@@ -66,7 +66,7 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
     return outcomes
 
 
-@benchmark("Are slots harmless at the jitter that jobs state, and at twice of it?")
+@benchmark("Are windows harmless at the jitter that jobs state, and at twice of it?")
 def jitter(small: bool) -> Iterator[Figure]:
     """Solve the cases of the test bed with a stretch limit of 2 %, and count jobs that lose 1 %."""
     names = ["pair-80-36-38"] if small else None

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.ns3`` needs ``pip install ns3``, which nothing else here does. Jobs like
 those of ``testbed/queues.yaml`` send bursts over DCQCN through one link of 10 Gbit/s; free, or in
-slots by the rules of `metronome_opt.gate`.
+windows by the rules of `metronome_opt.gate`.
 
 DCQCN is the algorithm of Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM
 2015, without priority flow control: queues have no limit. Constants of senders are those of
@@ -50,7 +50,7 @@ _BURSTS: Mapping[str, tuple[int, list[tuple[int, int]]]] = {
     "three": (102, [(100, 30), (100, 30), (100, 30)]),
     "unlike": (104, [(97, 42), (103, 42)]),
 }
-"""Periods of slots, and periods and bursts of jobs, in ms: a quarter of those of queues.yaml."""
+"""Periods of windows, and periods and bursts of jobs, in ms: a quarter of those of queues.yaml."""
 
 _CODE = r"""
 #include <vector>

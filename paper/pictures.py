@@ -42,8 +42,8 @@ _ROWS: Mapping[str, tuple[str, Lines]] = {
         {
             "no contention": _line("no contention"),
             "all decisions": _line("both"),
-            "placement": _line("places"),
-            "windows": _line("slots"),
+            "placement": _line("placement"),
+            "windows": _line("windows"),
         },
     ),
 }

@@ -81,7 +81,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def testbed_figures() -> Figures:
-    """Return mean iterations over periods on real TCP, free and in slots, first ones left out.
+    """Return mean iterations over periods on real TCP, free and in windows, first ones left out.
 
     Those of ``queues`` are over cubic and 200 Mbit/s, by queue in ms.
     """

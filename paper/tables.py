@@ -47,8 +47,8 @@ _COLUMNS = (
     _Column("contended", "lost, \\%", "contended/all", "lost"),
     _Column("arrivals", "Sia", "sia/all"),
     _Column("arrivals", "Muri", "muri/all"),
-    _Column("given places", "fleets", "fleets/all"),
-    _Column("given places", "one link", "one-link/all"),
+    _Column("given placement", "fleets", "fleets/all"),
+    _Column("given placement", "one link", "one-link/all"),
 )
 _SPREAD = ("screening", "contended")  # what spreading costs there is stated by what packing brings
 _SETTINGS = {"gpus": "GPUs", "uplinks": "uplinks", "spines": "spines", "periods": "periods"}

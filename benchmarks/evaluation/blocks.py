@@ -24,7 +24,7 @@ FACTORS: Mapping[str, Mapping[str, str]] = {
     "sharing": {"sharing=fair": "fair", "sharing=tcp": "TCP"},
 }
 """Slices of `regimes` by factor, with what stands for their values."""
-DECISIONS = {"places": PLACES, "slots": SLOTS, "both": SUBJECT, "no contention": "ideal"}
+DECISIONS = {"placement": PLACES, "windows": SLOTS, "both": SUBJECT, "no contention": "ideal"}
 """Policies by the decisions that they take."""
 _JOBS = {
     "rings, all regimes": "regimes/sharing={}",
@@ -36,7 +36,7 @@ _JOBS = {
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
 _LEFT = """\
 **Sharing links matters more than timing.** On the nearest nodes jobs of Sia's arrivals run {} times
-as long as on networks of their own, and at least {} whatever slots, shifts or priorities do there;
+as long as on networks of their own, and at least {} whatever windows, shifts or priorities do;
 where `metronome` places them they run {} times as long, at least {}."""
 _GAINS = """\
 **You study clusters.** Where 200 jobs come and go on 64 GPUs, in {} regimes of fabric, periods,
@@ -183,7 +183,7 @@ def jobs(figures: Figures) -> str:
 
 
 def gains(figures: Figures) -> str:
-    """Return a sentence on what places and windows bring."""
+    """Return a sentence on what placement and windows bring."""
     changes = [
         change(figures.get(key))
         for key in (
@@ -209,7 +209,7 @@ def proofs(figures: Figures) -> str:
 
 
 def left(figures: Figures) -> str:
-    """Return a sentence on what slots could bring at most, beside the nearest nodes."""
+    """Return a sentence on what windows could bring at most, beside the nearest nodes."""
     numbers = [
         _number(figures.get(f"sia/sharing=tcp/{policy}/{each}"))
         for policy in ("nearest", SUBJECT)

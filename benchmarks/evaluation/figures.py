@@ -185,7 +185,7 @@ def _later(part: StudyPart, policy: str, base: str) -> Interval | None:
 def _estimate(
     records: Sequence[SimulationRecord], cells: Sequence[str], policy: str
 ) -> Interval | None:
-    """Return the mean estimate of the least ``running`` at the places that a policy chose."""
+    """Return the mean estimate of the least ``running`` at the placements that a policy chose."""
     by_seed: dict[int, list[float]] = {}
     for record in records:
         if record.policy == policy and record.estimate is not None and cell_label(record) in cells:

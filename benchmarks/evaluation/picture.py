@@ -1,4 +1,4 @@
-"""The map: by how much places and slots shorten mean completion, in each regime."""
+"""The map: by how much placement and windows shorten mean completion, in each regime."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Lines = Mapping[str, tuple[str, Mapping[str, Any]]]
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "no contention": {"color": "#999999", "marker": "_", "linestyle": ":"},
     "both": {"color": INK, "marker": "o"},
-    "places": {"color": BLUE, "marker": "s"},
-    "slots": {"color": "#D55E00", "marker": "^"},
+    "placement": {"color": BLUE, "marker": "s"},
+    "windows": {"color": "#D55E00", "marker": "^"},
 }
 """Lines of decisions, in colours of Okabe and Ito; markers differ as well."""
 _LINES: Lines = {each: (DECISIONS[each], style) for each, style in STYLES.items()}

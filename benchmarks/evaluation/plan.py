@@ -127,7 +127,7 @@ class Race(Record):
         return len(self.solvers) * sum(len(suite.entries("test")) for suite in suites)
 
     def command(self, *, small: bool) -> tuple[str, ...]:
-        """Return the command without the options that name places on a machine."""
+        """Return the command without the options that name paths of a machine."""
         return (
             *("metronome", "bench", "run", "--threads", "1"),
             *("--suite", ",".join(self.small if small else self.suites)),

@@ -55,7 +55,7 @@ UNKNOWN: Mapping[str, str] = {
     "Metronome": "cluster, batches, arrivals, scenarios and schedulers compared",
     "CASSINI": "racks, batches, iterations, traces; Themis and Pollux are not here",
     "MLTCP": "jobs, batches, and how many shared a link",
-    "Crux": "traffic, batches, topology, places; priorities of PCIe links are not here",
+    "Crux": "traffic, batches, topology, placement; priorities of PCIe links are not here",
 }
 """What of the set-up of a system is not public as far as we know."""
 

@@ -73,7 +73,7 @@ def _uplink(rack: int) -> str:
 
 
 class _Cluster:
-    """Racks with their free places and their queues.
+    """Racks with their free GPUs and their queues.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class Bed:
     Attributes
     ----------
     gated
-        Whether pods ask for slots; otherwise kube-scheduler binds them, and nobody waits.
+        Whether pods ask for windows; otherwise kube-scheduler binds them, and nobody waits.
     """
 
     gated: bool

@@ -1,7 +1,7 @@
 """Jobs and nodes: four racks in a ring, and four jobs of which neighbours share an uplink.
 
 Every job asks for its own number of GPUs, and when it comes only two nodes have them. So
-kube-scheduler and the controller choose the same nodes, and what differs is slots alone.
+kube-scheduler and the controller choose the same nodes, and what differs is windows alone.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def cluster() -> dict[str, Any]:
 
 
 def pod(job: Job, name: str, folder: Path, *, gated: bool) -> dict[str, Any]:
-    """Return one of a job's pods; a gated one asks for slots. Files are in a folder."""
+    """Return one of a job's pods; a gated one asks for windows. Files are in a folder."""
     env = {
         "PEERS": ",".join(job.pods),
         "ORDER": str(folder / f"{job.name}.json"),

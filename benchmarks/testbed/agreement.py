@@ -140,7 +140,7 @@ def slowdowns(cases: Sequence[Case], runs: Sequence[BedRun]) -> pd.DataFrame:
     """Return how much longer iterations are than periods, a row for each case and mode.
 
     Means over jobs and repeats, without the first iteration, in which gated jobs wait for their
-    first slot.
+    first window.
     """
     columns = {}
     for sharing in ("fair", "tcp"):

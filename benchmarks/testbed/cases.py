@@ -34,7 +34,7 @@ TABLE = ("pair-80-36-38", "three-80-24", "mixed-60-60-120", "over-60-60-120-120"
 """The cases that say in short what a gate brings."""
 
 CUSHION_MS = 2
-"""By how much a gated job may be late for its very first slot."""
+"""By how much a gated job may be late for its very first window."""
 
 Kind = Literal["bottleneck", "two-racks", "four-racks"]
 Congestion = Literal["cubic", "reno", "bbr", "ecn"]

@@ -65,10 +65,10 @@ def compare_gated(
     """Return how free and gated jobs do, a row for each cell.
 
     Means are over jobs, of iteration times over periods: of whole runs, and of their first and last
-    thirds. ``slots`` is the same of gated jobs that keep all their slots. ``apart`` is the median
+    thirds. ``slots`` is the same of gated jobs that keep all their windows. ``apart`` is the median
     of `comes_apart` over free runs, NaN where half of them or more did not. ``fits`` is True where
     bursts at the offsets of gated jobs never meet at their own periods; None for one job, and where
-    no run is gated. First iterations, in which gated jobs wait for their slot, do not count.
+    no run is gated. First iterations, in which gated jobs wait for their window, do not count.
 
     Parameters
     ----------

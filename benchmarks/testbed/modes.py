@@ -1,4 +1,4 @@
-"""Modes of a run: who keeps slots, and how the network shares links."""
+"""Modes of a run: who is gated, and how the network shares links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mode = Literal[
 
 USUAL: tuple[Mode, ...] = get_args(UsualMode)
 UNGATED: tuple[Mode, ...] = ("free", "start", "weighted", "strict")
-"""Nobody waits for slots."""
+"""Nobody waits for windows."""
 
 STRETCH: Mapping[Mode, float] = {"gated": 0.0, "gated-2": 0.02, "gated-4": 0.04}
 """Idle time that a mode adds to every period, as a share of it. All jobs are gated, at offsets of
@@ -45,13 +45,13 @@ _KEPT_S = 20.0
 
 
 def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
-    """Return which slots jobs keep, offsets of no others among them; None if none in this mode.
+    """Return the windows of gated jobs, and offsets of no others; None if none in this mode.
 
     Raises
     ------
     InputError
         If the network is to serve jobs by weight whose packets do not say what they weigh, or the
-        case lacks the period of its slots.
+        case lacks the period of its windows.
     """
     if case.program == "ddp" and service(mode) != "fair":
         raise InputError(f"{case.name}: jobs of ddp have no weights on the network, as {mode} asks")
@@ -67,17 +67,17 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
 
 
 def _even(case: Case) -> Plan:
-    """Return slots of one period for all jobs, as far apart as they can be."""
+    """Return windows of one period for all jobs, as far apart as they can be."""
     names, period = case.job_names, case.slots_ms
     if period is None:
-        raise InputError(f"{case.name}: mode even needs slots_ms, the period of its slots")
+        raise InputError(f"{case.name}: mode even needs slots_ms, the period of its windows")
     offsets = {name: index * period // len(names) for index, name in enumerate(names)}
     return Plan(offsets, dict.fromkeys(names, period))
 
 
 @cache
 def _kept(case: Case, stretch_limit: str | None, network: str | None) -> Plan:
-    """Return the slots of those that are gated for least slowdown."""
+    """Return the windows of those that are gated for least slowdown."""
     instance = case.instance()
     found = allocate(
         instance,
@@ -105,7 +105,7 @@ def begins_at(case: Case, mode: Mode, planned: Plan | None, repeat: int) -> dict
 
 
 def slots_of(mode: Mode, planned: Plan | None) -> Plan:
-    """Return the slots that jobs keep once they run."""
+    """Return the windows of jobs once they run."""
     return planned if planned is not None and mode not in UNGATED else Plan({})
 
 

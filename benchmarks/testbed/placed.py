@@ -1,4 +1,4 @@
-"""Clusters whose jobs have no places: ``python -m benchmarks.testbed.placed`` writes the cases.
+"""Clusters whose jobs have no nodes: ``python -m benchmarks.testbed.placed`` writes the cases.
 
 Three clusters of four racks are drawn, each with four to six jobs, and placed in three ways: spread
 by free GPUs, at the nearest nodes, and as `metronome_opt.solve` does. On the test bed run the jobs
@@ -52,7 +52,7 @@ def draw_jobs(seed: int) -> Mapping[str, tuple[int, BedJob]]:
 
 
 def scenario(name: str, jobs: Mapping[str, tuple[int, BedJob]]) -> Scenario:
-    """Return the cluster with the jobs, which say nothing of places."""
+    """Return the cluster with the jobs, which say nothing of nodes."""
     bursts = {
         each: [
             {"start_ms": start, "length_ms": length, "rate_gbps": _MBPS / 1000}
@@ -119,7 +119,7 @@ def summary(runs: Sequence[BedRun], sharing: Sharing | None = None) -> pd.DataFr
     """Return the mean slowdown of all jobs of a cluster, by its placement and the mode.
 
     It is that of the test bed, without the first iterations, in which gated jobs wait for their
-    slots; or that of the simulator, if it is told how links are shared.
+    windows; or that of the simulator, if it is told how links are shared.
     """
     cases = {case.name: case for case in read_cases(FILE)}
     table = compare([*cases.values()], runs, sharing or "tcp", seeds=9, skip=1)

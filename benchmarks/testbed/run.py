@@ -69,7 +69,7 @@ class BedRun(Record):
     Parameters
     ----------
     offsets
-        Of the jobs that keep slots, in ms; in mode ``start`` of those that begin at them.
+        Of the gated jobs, in ms; in mode ``start`` of those that begin at them.
     periods
         Of the same jobs, in ms; None where the mode says what they are.
     jitter, seconds, uplink_mbps, queue_ms

@@ -49,7 +49,7 @@ def play_case(
     Parameters
     ----------
     offsets
-        Of the jobs that keep slots, in ms; None if nobody does.
+        Of the gated jobs, in ms; None if nobody is.
     sharing
         How links are shared, unless the mode has a network that knows weights.
     seed
@@ -59,7 +59,7 @@ def play_case(
     bursts
         Whether to return bursts as well.
     periods
-        Of the jobs that keep slots, in ms; None for what the mode says.
+        Of the gated jobs, in ms; None for what the mode says.
     """
     planned = None
     if offsets is not None:
