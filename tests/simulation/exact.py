@@ -1,8 +1,9 @@
 """A simulation in exact arithmetic, for small systems: all rates anew at every event.
 
-Gated jobs are one group that holds, without a cushion: a late job shifts the windows of all. What happens at one moment goes in the order that `metronome_opt.engine` states. Nothing
-of the package is used but the instance. Times are in ms, bandwidths in Mbit/s, volumes in
-Mbit/s * ms and per flow.
+Gated jobs are one group that holds, without a cushion: a late job shifts the windows of all. What
+happens at one moment goes in the order that `metronome_opt.engine` states. Nothing of the package
+is used but the instance. Times are in ms, bandwidths in Mbit/s, volumes in Mbit/s * ms and per
+flow.
 """
 
 from __future__ import annotations

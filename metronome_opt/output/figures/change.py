@@ -59,8 +59,8 @@ def plot_change(result: Result) -> Figure:
     cases: dict[str, Problem] = {}
     if link is not None:
         is_gated = any((result.schedule.gated or result.offsets).values())
-        both = {"without windows": instance, "with windows": result}
-        cases = both if is_gated else {"now": result}
+        cases = {"without windows": instance} if is_gated else {}
+        cases["with windows" if is_gated else "now"] = result
     heights = [_BARS] * bool(jobs) + [_TIMELINE] * len(cases)
     means = (mean_slowdown(instance, by) for by in (times.first, times.after))
     slowdown = " before, ".join("unknown" if m is None else f"{float(m):.3f}" for m in means)

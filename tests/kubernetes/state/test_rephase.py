@@ -1,6 +1,6 @@
 """Simulations of jobs whose windows a monitor changes, beside the same ones without it.
 
-Three jobs compute for 140 ms and send for 55 ms; their windows of 200 ms leave each 5 ms.
+Three jobs compute for 140 ms and send for 55 ms; gated at 200 ms, each has 5 ms left.
 """
 
 from __future__ import annotations
