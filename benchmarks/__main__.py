@@ -14,7 +14,6 @@ from rich.table import Table
 
 import benchmarks.allocation
 import benchmarks.foreign.decide
-import benchmarks.gains
 import benchmarks.jitter
 import benchmarks.kept
 import benchmarks.measured
