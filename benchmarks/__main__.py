@@ -12,10 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.allocation
 import benchmarks.foreign.decide
 import benchmarks.jitter
-import benchmarks.kept
 import benchmarks.measured
 import benchmarks.placement
 import benchmarks.simulation
