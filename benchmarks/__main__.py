@@ -12,12 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.foreign.decide
 import benchmarks.jitter
 import benchmarks.measured
 import benchmarks.placement
-import benchmarks.simulation
-import benchmarks.step_times.compare  # noqa: F401 (they register themselves)
+import benchmarks.simulation  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
 from benchmarks.registry import BENCHMARKS, RESULTS, Figure

@@ -9,7 +9,6 @@ import typer
 
 from benchmarks.program import run_program
 from benchmarks.step_times.compare import (
-    DEFAULT_DATA,
     forms_table,
     outliers_table,
     placements_table,
@@ -21,9 +20,13 @@ from metronome_opt.bench.process import find_commit
 from metronome_opt.errors import InputError
 from metronome_opt.files.documents import make_folder
 
+_DATA = Path("../shared/data")
+
 
 def main(
-    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(DEFAULT_DATA),
+    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(
+        "../shared/data"
+    ),
     output: Annotated[Path | None, typer.Option(help="A CSV file for each table.")] = None,
 ) -> None:
     """Compare the steps of Sia and Muri with predictions from the step on one GPU."""
