@@ -211,7 +211,7 @@ def _run(ns: Any, case: Case, mode: Mode, repeat: int) -> Times:
     ends, queue = _link(ns, len(case.jobs), 8 * byte_rate * (1 + _HEADERS / _PACKET))
     made = ns.cppyy.gbl.bench
     flows = [made.Dcqcn(*end, byte_rate, _PACKET) for end in ends]
-    planned, begins = plan(case, mode), begins_at(case, mode, None, repeat)
+    planned, begins = plan(case, mode), begins_at(case, repeat)
     trackers: list[WindowTracker | None] = [None] * len(flows)
     if planned is not None:
         trackers = [

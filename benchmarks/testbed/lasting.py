@@ -12,7 +12,6 @@ import pandas as pd
 
 from benchmarks.testbed.agreement import as_run, times_of
 from benchmarks.testbed.cases import Case, Congestion
-from benchmarks.testbed.modes import UNGATED
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
@@ -85,14 +84,14 @@ def compare_gated(
         gated: list[Times] = []
         for run in group:
             times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp(case))
-            (free if run.mode in UNGATED else gated).extend(times)
+            (free if run.mode == "free" else gated).extend(times)
         slots = next((run.periods for run in group if run.periods), None)
         stated = dict(zip(case.job_names, case.jobs, strict=True))
         rows.append(
             {
                 **cell._asdict(),
                 "fits": _fits(case, group),
-                "runs": sum(run.mode in UNGATED for run in group),
+                "runs": sum(run.mode == "free" for run in group),
                 "free": _mean(case, free),
                 "gated": _mean(case, gated),
                 "slots": np.mean([slots[each] / stated[each].period for each in stated])

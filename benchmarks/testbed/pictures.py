@@ -14,7 +14,7 @@ from benchmarks.testbed.agreement import as_run, times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.lasting import comes_apart
 from benchmarks.testbed.meeting import for_queue
-from benchmarks.testbed.modes import UNGATED, Mode
+from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
@@ -228,7 +228,7 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Figure:
         axes.plot(ends, ends, color=style.INK, linewidth=0.8)
         for sign in (0.9, 1.1):
             axes.plot(ends, [sign * end for end in ends], color="#999999", linewidth=0.6)
-        for (congestion, free), group in table.groupby(["congestion", table["mode"].isin(UNGATED)]):
+        for (congestion, free), group in table.groupby(["congestion", table["mode"] == "free"]):
             axes.scatter(
                 real[group.index],
                 simulated[group.index],
