@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import pandas as pd
 import typer
@@ -142,19 +142,18 @@ def run(
 def compare(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")] = RECORDS,
     cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = STORED,
-    split: Annotated[Literal["test", "tuning"], typer.Option(help="Which cases.")] = "test",
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Put tables and pictures here.")
     ] = None,
 ) -> None:
-    """Hold the simulator against what was recorded, under both ways of sharing."""
-    chosen = [case for case in read_cases(cases) if case.split == split]
-    runs = _usable_runs(records, chosen, get_args(Mode))
+    """Hold the simulator against what was recorded of test cases, under both ways of sharing."""
+    chosen = [case for case in read_cases(cases) if case.split == "test"]
+    runs = _usable_runs(records, chosen)
     tables: dict[str, pd.DataFrame] = {
         sharing: agreement.compare(chosen, runs, sharing) for sharing in _SHARING
     }
     for sharing, table in tables.items():
-        typer.echo(f"sharing {sharing}: how far mean iteration times are off ({split} cases)")
+        typer.echo(f"sharing {sharing}: how far mean iteration times are off")
         typer.echo(figures(table, ["mode"]).round(4).to_string())
         typer.echo(figures(table, ["congestion"]).round(4).to_string())
         typer.echo(figures(table.assign(all=""), ["all"]).round(4).to_string() + "\n")
@@ -170,7 +169,7 @@ def compare(
         for sharing, table in tables.items():
             table.to_csv(output / f"{sharing}.csv", index=False, float_format="%.4f")
         apart.to_csv(output / "apart.csv", index=False, float_format="%.2f")
-        title = f"Mean iteration times of {split} cases"
+        title = "Mean iteration times of test cases"
         save_figure(draw_agreement(tables, title=title), output / "agreement.svg")
         for name, mode in dict.fromkeys(zip(worst["case"], worst["mode"], strict=True)):
             case = next(case for case in chosen if case.name == name)
@@ -179,29 +178,21 @@ def compare(
 
 
 @app.command()
-def table(
-    records: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of `run`; otherwise the cases are run.")
-    ] = None,
-    congestion: Annotated[
-        Congestion | None, typer.Option(help="Of all cases, in a run.", show_default="their own")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the bursts of one case.")
-    ] = None,
-) -> None:
-    """Show what gates bring on a network and what the simulator says, for four cases."""
+def table() -> None:
+    """Run four cases free and gated; show what gates bring, and what the simulator says."""
+    check_machine()
     chosen = read_cases(STORED, list(TABLE))
-    if records is not None and congestion is not None:
-        raise InputError("--congestion: is for runs, and --records names some that are done")
-    if congestion is not None:
-        chosen = [case.model_copy(update={"congestion": congestion}) for case in chosen]
-    runs = _table_runs(chosen) if records is None else _usable_runs(records, chosen, _TABLE_MODES)
-    shown = slowdowns(chosen, runs)
-    typer.echo(shown.map(lambda value: f"{value:+.1%}").to_string())
-    if picture is not None:
-        save_figure(draw_case(chosen[1], runs, _TABLE_MODES), picture)
-        typer.echo(f"wrote {picture}")
+    runs = []
+    for case, mode in track([*product(chosen, _TABLE_MODES)], description="runs"):
+        planned = plan(case, mode)
+        run = run_case(case, mode, 0, planned)
+        runs.append(run_case(case, mode, 1, planned) if run.busy else run)
+        if runs[-1].busy:
+            typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
+    kept = [run for run in runs if run.complete]
+    if not kept:
+        raise BedError("no run went to its end")
+    typer.echo(slowdowns(chosen, kept).map("{:+.1%}".format).to_string())
 
 
 @app.command()
@@ -270,22 +261,6 @@ def queues(
         typer.echo(f"wrote {picture}")
 
 
-def _table_runs(cases: Sequence[Case]) -> list[BedRun]:
-    """Run each case free and gated, once more if the machine was busy; say what came of it."""
-    check_machine()
-    runs = []
-    for case, mode in track([*product(cases, _TABLE_MODES)], description="runs"):
-        planned = plan(case, mode)
-        run = run_case(case, mode, 0, planned)
-        runs.append(run_case(case, mode, 1, planned) if run.busy else run)
-        if runs[-1].busy:
-            typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
-    kept = [run for run in runs if run.complete]
-    if not kept:
-        raise BedError("no run went to its end")
-    return kept
-
-
 @app.command()
 def fit(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")] = RECORDS,
@@ -293,20 +268,16 @@ def fit(
 ) -> None:
     """Show how near `tcp` sharing comes on the tuning cases for a grid of its two numbers."""
     chosen = [case for case in read_cases(cases) if case.split == "tuning"]
-    runs = _usable_runs(records, chosen, get_args(Mode))
+    runs = _usable_runs(records, chosen)
     grid = [TcpShares(*pair) for pair in product(_SPREADS, _NEWCOMERS)]
     rows = [quality(chosen, runs, tcp) for tcp in track(grid, description="grid")]
     typer.echo(pd.DataFrame(rows).round(4).to_string(index=False))
 
 
-def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) -> list[BedRun]:
-    """Read the undisturbed runs of some cases in some modes."""
+def _usable_runs(records: Path, cases: Sequence[Case]) -> list[BedRun]:
+    """Read the undisturbed runs of some cases."""
     jobs = {case.name: case.job_names for case in cases}
-    runs = [
-        run
-        for run in usable(read_journal([records], BedRun))
-        if run.case in jobs and run.mode in modes
-    ]
+    runs = [run for run in usable(read_journal([records], BedRun)) if run.case in jobs]
     if not runs:
         raise InputError(f"{records}: has no undisturbed run of any of the {len(cases)} cases")
     for run in runs:
