@@ -34,8 +34,8 @@ app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=F
 def list_() -> None:
     """Show the benchmarks and what each one answers."""
     table = Table("name", "question", box=None)
-    for entry in BENCHMARKS.values():
-        table.add_row(entry.name, entry.question)
+    for name, entry in BENCHMARKS.items():
+        table.add_row(name, entry.question)
     Console().print(table)
 
 
@@ -126,10 +126,7 @@ def _keep(result: dict[str, list[Figure]]) -> Path:
         "machine": describe_machine(),
         "versions": find_versions(["llvmlite"]),
         "figures": {
-            name: [
-                {"name": f.name, "value": f.value, "unit": f.unit, "bar": f.bar} for f in figures
-            ]
-            for name, figures in result.items()
+            name: [figure._asdict() for figure in figures] for name, figures in result.items()
         },
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
