@@ -18,16 +18,16 @@ import benchmarks.placement
 import benchmarks.simulation  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
+from benchmarks.program import make_app, run_app
 from benchmarks.registry import BENCHMARKS, RESULTS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.cli.app import App
-from metronome_opt.errors import InputError, pluralise
+from metronome_opt.errors import pluralise
 from metronome_opt.plugins import find_versions
 
-app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = make_app()
 
 
 @app.command("list")
@@ -96,14 +96,10 @@ def best_known(
 ) -> None:
     """Compare campaigns with the best known values and bounds; exit 1 if one cannot be right."""
     console = Console(soft_wrap=True)
-    try:
-        suites = [read_suite(SUITES / name) for name in FAMILIES]
-        result = take_over(read_best_known(), read_records(records), suites)
-        if update:
-            write_update(result)
-    except InputError as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(error.exit_status) from None
+    suites = [read_suite(SUITES / name) for name in FAMILIES]
+    result = take_over(read_best_known(), read_records(records), suites)
+    if update:
+        write_update(result)
     for line in result.better:
         console.print(line, markup=False)
     for line in result.refused:
@@ -134,4 +130,4 @@ def _keep(result: dict[str, list[Figure]]) -> Path:
 
 
 if __name__ == "__main__":
-    app()
+    run_app(app)

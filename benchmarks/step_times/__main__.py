@@ -17,7 +17,6 @@ from benchmarks.step_times.compare import (
 from benchmarks.step_times.measurements import read_steps
 from benchmarks.step_times.prediction import TESTBEDS
 from metronome_opt.bench.process import find_commit
-from metronome_opt.errors import InputError
 from metronome_opt.files.documents import make_folder
 
 _DATA = Path("../shared/data")
@@ -30,11 +29,7 @@ def main(
     output: Annotated[Path | None, typer.Option(help="A CSV file for each table.")] = None,
 ) -> None:
     """Compare the steps of Sia and Muri with predictions from the step on one GPU."""
-    try:
-        steps = read_steps(data)
-    except InputError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(error.exit_status) from None
+    steps = read_steps(data)
     typer.echo(f"commit {find_commit()}")
     for testbed in TESTBEDS.values():
         typer.echo(f"{testbed.name}: {testbed.source}")

@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import pandas as pd
 import typer
 from rich.progress import Progress, track
 
+from benchmarks.program import make_app, run_app
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
@@ -23,9 +24,8 @@ from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
-from metronome_opt.cli.app import App
 from metronome_opt.engine.conditions import TcpShares
-from metronome_opt.errors import InputError, MetronomeError, quote
+from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import make_folder
 from metronome_opt.files.journal import Journal, read_journal
 from metronome_opt.output.figures.picture import save_figure
@@ -42,7 +42,7 @@ _TABLE_MODES: tuple[Mode, ...] = ("free", "gated")
 
 _USUAL: list[str] = [*USUAL]
 _MODES: list[str] = [*get_args(Mode)]
-app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = make_app()
 
 
 @app.callback()
@@ -299,20 +299,5 @@ def _modes(typed: Sequence[str]) -> list[Mode]:
     return [known[name] for name in names]
 
 
-def main() -> int:
-    """Run a command; a user's mistake is one line and status 2."""
-    usage_error: Any = typer.BadParameter.__base__
-    try:
-        return int(app(standalone_mode=False) or 0)
-    except usage_error as error:
-        typer.echo(" ".join(error.format_message().split()), err=True)
-        return 2
-    except MetronomeError as error:
-        typer.echo(str(error), err=True)
-        return error.exit_status
-    except (typer.Abort, KeyboardInterrupt):
-        return 130
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_app(app)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.testbed.__main__ as bed
+from benchmarks.program import run_app
+from benchmarks.testbed.__main__ import app
 from benchmarks.testbed.network import missing
 
 CASES = """\
@@ -34,8 +35,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["testbed", *map(str, arguments)])
-        status = bed.main()
-        return (status, *capsys.readouterr())
+        with pytest.raises(SystemExit) as ended:
+            run_app(app)
+        return (int(ended.value.code or 0), *capsys.readouterr())
 
     return run
 
