@@ -24,7 +24,7 @@ import typer
 
 from benchmarks.program import run_program
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.lasting import Times, comes_apart
+from benchmarks.testbed.lasting import Times, comes_apart, mean_iteration
 from benchmarks.testbed.modes import Mode, begins_at, plan
 from benchmarks.testbed.simulated import play_case
 from benchmarks.testbed.worker import factors
@@ -262,24 +262,18 @@ def _engine(case: Case, mode: Mode, sharing: Sharing, seed: int) -> Times:
 
 def _row(case: Case, network: str, free: Sequence[Times], even: Sequence[Times]) -> dict[str, Any]:
     """Return means of iterations over periods, over jobs and runs, with those of single runs."""
-
-    def mean(times: Times, begin: float = 0.0, end: float = 1.0) -> float:
-        return fmean(
-            float(kept[int(begin * len(kept)) : int(end * len(kept))].mean() / job.period)
-            for kept, job in zip(times.values(), case.jobs, strict=True)
-        )
-
+    single = [mean_iteration(case, [times]) for times in free]
     apart = [comes_apart(case, times) for times in free]
     return {
         "case": case.name,
         "network": network,
         "runs": len(free),
-        "free": fmean(map(mean, free)),
-        "free, least": min(map(mean, free)),
-        "free, most": max(map(mean, free)),
-        "free, last third": fmean(mean(times, 2 / 3) for times in free),
+        "free": fmean(single),
+        "free, least": min(single),
+        "free, most": max(single),
+        "free, last third": mean_iteration(case, free, begin=2 / 3),
         "apart": sum(each is not None for each in apart),
-        "slots": fmean(map(mean, even)),
+        "slots": mean_iteration(case, even),
         "period of slots": fmean((case.slots_ms or 0) / job.period for job in case.jobs),
     }
 

@@ -248,7 +248,9 @@ def queues(
         typer.echo(f"simulated, {sharing}, whatever the queue")
         typer.echo(table.drop(columns=order[1:]).round(3).to_string())
     typer.echo("simulated, tcp with shares for the queue")
-    by_queue = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
+    by_queue = compare_gated(
+        chosen, cubic, "tcp", tcp=lambda case: for_queue(case.burst_over_queue)
+    )
     typer.echo(by_queue.sort_values(order).round(3).to_string())
     met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
@@ -284,10 +286,6 @@ def _usable_runs(records: Path, cases: Sequence[Case]) -> list[BedRun]:
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
-
-
-def _for_queue(case: Case) -> TcpShares:
-    return for_queue(case.burst_over_queue)
 
 
 def _modes(typed: Sequence[str]) -> list[Mode]:

@@ -92,15 +92,15 @@ def compare_gated(
                 **cell._asdict(),
                 "fits": _fits(case, group),
                 "runs": sum(run.mode == "free" for run in group),
-                "free": _mean(case, free),
-                "gated": _mean(case, gated),
+                "free": mean_iteration(case, free),
+                "gated": mean_iteration(case, gated),
                 "slots": np.mean([slots[each] / stated[each].period for each in stated])
                 if slots
                 else np.nan,
-                "free, first": _mean(case, free, end=1 / 3),
-                "free, last": _mean(case, free, begin=2 / 3),
-                "gated, first": _mean(case, gated, end=1 / 3),
-                "gated, last": _mean(case, gated, begin=2 / 3),
+                "free, first": mean_iteration(case, free, end=1 / 3),
+                "free, last": mean_iteration(case, free, begin=2 / 3),
+                "gated, first": mean_iteration(case, gated, end=1 / 3),
+                "gated, last": mean_iteration(case, gated, begin=2 / 3),
                 "apart": _middle([comes_apart(case, times) for times in free]),
             }
         )
@@ -151,7 +151,9 @@ def _simulated(case: Case, run: BedRun, sharing: Sharing, tcp: TcpShares) -> lis
     return [{name: job.times_ms[1:] for name, job in play.items()} for play in plays]
 
 
-def _mean(case: Case, runs: Sequence[Times], begin: float = 0.0, end: float = 1.0) -> float:
+def mean_iteration(
+    case: Case, runs: Sequence[Times], begin: float = 0.0, end: float = 1.0
+) -> float:
     """Return the mean of iteration times over periods in a part of each run; NaN without runs."""
     means = [
         times[name][int(begin * len(times[name])) : int(end * len(times[name]))].mean() / job.period
