@@ -23,6 +23,7 @@ import pandas as pd
 import typer
 
 from benchmarks.program import run_program
+from benchmarks.testbed.agreement import SEEDS
 from benchmarks.testbed.cases import CUSHION_MS, Case
 from benchmarks.testbed.lasting import Times, comes_apart, mean_iteration
 from benchmarks.testbed.modes import Mode, begins_at, plan
@@ -41,7 +42,6 @@ _DELAY_US = 5  # of each of three links
 _MARKED_BYTES, _MARKED_SHARE = (4 * _MBPS, 16 * _MBPS), 0.2
 _MODES: tuple[Mode, ...] = ("free", "even")
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
-_SEEDS = 20  # of the engine
 _LEAD_MS = 50  # for handshakes
 _NS = 1_000_000  # of a ms
 
@@ -293,7 +293,7 @@ def main(
         rows.append(_row(case, "dcqcn", *runs))
         for sharing in _SHARING:
             runs = (
-                [_engine(case, mode, sharing, seed) for seed in range(_SEEDS)] for mode in _MODES
+                [_engine(case, mode, sharing, seed) for seed in range(SEEDS)] for mode in _MODES
             )
             rows.append(_row(case, sharing, *runs))
     table = pd.DataFrame(rows)

@@ -18,7 +18,7 @@ from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.lasting import cell_of, cells, compare_gated
-from benchmarks.testbed.meeting import for_queue, meetings, refitted
+from benchmarks.testbed.meeting import meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
@@ -247,11 +247,6 @@ def queues(
     for sharing, table in tables.items():
         typer.echo(f"simulated, {sharing}, whatever the queue")
         typer.echo(table.drop(columns=order[1:]).round(3).to_string())
-    typer.echo("simulated, tcp with shares for the queue")
-    by_queue = compare_gated(
-        chosen, cubic, "tcp", tcp=lambda case: for_queue(case.burst_over_queue)
-    )
-    typer.echo(by_queue.sort_values(order).round(3).to_string())
     met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
     slow = met[(met["congestion"] == "cubic") & (met["uplink_mbps"] == 200)]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.testbed.agreement import as_run, times_of
+from benchmarks.testbed.agreement import SEEDS, as_run, times_of
 from benchmarks.testbed.cases import Case, Congestion
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Sharing
 from metronome_opt.verify import evaluate
@@ -23,7 +22,6 @@ WINDOW = 20
 """Iterations in a row in which jobs that have come apart are all near their periods."""
 
 _NEAR = 1.03
-_SEEDS = 20
 
 Times = Mapping[str, Floats]
 """Iteration times of each job, in ms."""
@@ -55,11 +53,7 @@ def cells(cases: Sequence[Case], runs: Iterable[BedRun]) -> dict[Cell, list[BedR
 
 
 def compare_gated(
-    cases: Sequence[Case],
-    runs: Iterable[BedRun],
-    sharing: Sharing | None,
-    *,
-    tcp: Callable[[Case], TcpShares] = lambda _: TCP,
+    cases: Sequence[Case], runs: Iterable[BedRun], sharing: Sharing | None
 ) -> pd.DataFrame:
     """Return how free and gated jobs do, a row for each cell.
 
@@ -73,8 +67,6 @@ def compare_gated(
     ----------
     sharing
         How links are shared if the cases are simulated; None for the runs themselves.
-    tcp
-        What shares are like in a case where sharing is ``tcp``.
     """
     by_name = {case.name: case for case in cases}
     rows = []
@@ -83,7 +75,7 @@ def compare_gated(
         free: list[Times] = []
         gated: list[Times] = []
         for run in group:
-            times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp(case))
+            times = _recorded(run) if sharing is None else _simulated(case, run, sharing)
             (free if run.mode == "free" else gated).extend(times)
         slots = next((run.periods for run in group if run.periods), None)
         stated = dict(zip(case.job_names, case.jobs, strict=True))
@@ -143,10 +135,10 @@ def _recorded(run: BedRun) -> list[Times]:
     return [{name: times_of(job)[1:] for name, job in run.jobs.items()}]
 
 
-def _simulated(case: Case, run: BedRun, sharing: Sharing, tcp: TcpShares) -> list[Times]:
+def _simulated(case: Case, run: BedRun, sharing: Sharing) -> list[Times]:
     plays = (
-        play_case(case, run.mode, run.offsets, sharing, seed, tcp=tcp, periods=run.periods)
-        for seed in range(_SEEDS)
+        play_case(case, run.mode, run.offsets, sharing, seed, periods=run.periods)
+        for seed in range(SEEDS)
     )
     return [{name: job.times_ms[1:] for name, job in play.items()} for play in plays]
 

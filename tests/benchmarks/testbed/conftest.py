@@ -16,7 +16,6 @@ CASES = """\
 format: metronome-testbed/1
 cases:
 - {name: alone, split: test, seconds: 1, jobs: [{period: 100, bursts: [[0, 40]]}]}
-- {name: alike, split: test, seconds: 1, congestion: bbr, jobs: [{period: 100, bursts: [[0, 40]]}]}
 - {name: tuned, split: tuning, seconds: 1, jobs: [{period: 100, bursts: [[0, 40]]}]}
 - name: pair
   split: tuning
