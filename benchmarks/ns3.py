@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from benchmarks.evaluation.recorded import machine_in_words
 from benchmarks.program import run_program
 from benchmarks.testbed.agreement import SEEDS
 from benchmarks.testbed.cases import CUSHION_MS, Case
@@ -299,9 +300,8 @@ def main(
     table = pd.DataFrame(rows)
     typer.echo(table.round(3).to_string(index=False))
     command = f"python -m benchmarks.ns3 --seconds {seconds} --repeats {repeats}"
-    processor, cores = (describe_machine()[name] for name in ("processor", "cores"))
     made_by = (
-        f"# made by: {command} at commit {find_commit()}, {processor}, {cores} cores, "
+        f"# made by: {command} at commit {find_commit()}, {machine_in_words(describe_machine())}, "
         f"ns-3 {version('ns3')}\n"
     )
     output.write_text(made_by + table.to_csv(index=False, float_format="%.4f"))
