@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import cache
 from typing import Literal, get_args
 
 from benchmarks.testbed.cases import Case
@@ -24,10 +23,10 @@ least contention."""
 _STRETCH_LIMITS: Mapping[Mode, str | None] = {"kept": "0%", "solved": None}
 """Stretch limits of the modes in which `allocate` says who waits."""
 
-_KEPT_S = 20.0
+_LIMIT_S, _KEPT_S = 5.0, 20.0
 
 
-def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
+def plan(case: Case, mode: Mode) -> Plan | None:
     """Return which slots jobs keep, offsets of no others among them; None if none in this mode.
 
     Raises
@@ -42,7 +41,7 @@ def plan(case: Case, mode: Mode, time_limit: float = 5.0) -> Plan | None:
     if mode == "even":
         return _even(case)
     instance = case.instance(STRETCH[mode])
-    found = solve(instance, objective="contention", time_limit=time_limit, seed=0, threads=2)
+    found = solve(instance, objective="contention", time_limit=_LIMIT_S, seed=0, threads=2)
     return Plan(dict(found.offsets), case.periods(STRETCH[mode]))
 
 
@@ -55,7 +54,6 @@ def _even(case: Case) -> Plan:
     return Plan(offsets, dict.fromkeys(names, period))
 
 
-@cache
 def _kept(case: Case, stretch_limit: str | None) -> Plan:
     """Return the slots of those that are gated for least slowdown."""
     instance = case.instance()

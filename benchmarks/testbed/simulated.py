@@ -70,14 +70,7 @@ def play_case(
     ]
     capacities = {link.name: float(link.capacity) for link in instance.links}
     watched = tuple(capacities) if bursts else ()
-    engine = Engine(
-        capacities,
-        runners,
-        sharing=sharing,
-        seed=seed,
-        watched=watched,
-        tcp=tcp,
-    )
+    engine = Engine(capacities, runners, sharing=sharing, seed=seed, watched=watched, tcp=tcp)
     held, offsets, begins = {}, offsets or {}, begins_at(case, seed)
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
         begin = begins[job.name]
