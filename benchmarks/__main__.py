@@ -12,35 +12,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import benchmarks.allocation
-import benchmarks.foreign.decide
-import benchmarks.gains
 import benchmarks.jitter
-import benchmarks.kept
 import benchmarks.measured
 import benchmarks.placement
-import benchmarks.simulation
-import benchmarks.step_times.compare  # noqa: F401 (they register themselves)
+import benchmarks.simulation  # noqa: F401 (they register themselves)
 from benchmarks.best_known import read_best_known, take_over, write_update
 from benchmarks.families import FAMILIES
+from benchmarks.program import make_app, run_app
 from benchmarks.registry import BENCHMARKS, RESULTS, Figure
 from benchmarks.stored import SUITES, differences, write_suite
 from metronome_opt.bench.process import describe_machine, find_commit
 from metronome_opt.bench.solver_runs import read_records
 from metronome_opt.bench.suites import read_suite
-from metronome_opt.cli.app import App
-from metronome_opt.errors import InputError, pluralise
+from metronome_opt.errors import pluralise
 from metronome_opt.plugins import find_versions
 
-app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = make_app()
 
 
 @app.command("list")
 def list_() -> None:
     """Show the benchmarks and what each one answers."""
     table = Table("name", "question", box=None)
-    for entry in BENCHMARKS.values():
-        table.add_row(entry.name, entry.question)
+    for name, entry in BENCHMARKS.items():
+        table.add_row(name, entry.question)
     Console().print(table)
 
 
@@ -101,14 +96,10 @@ def best_known(
 ) -> None:
     """Compare campaigns with the best known values and bounds; exit 1 if one cannot be right."""
     console = Console(soft_wrap=True)
-    try:
-        suites = [read_suite(SUITES / name) for name in FAMILIES]
-        result = take_over(read_best_known(), read_records(records), suites)
-        if update:
-            write_update(result)
-    except InputError as error:
-        console.print(str(error), style="red", markup=False)
-        raise typer.Exit(error.exit_status) from None
+    suites = [read_suite(SUITES / name) for name in FAMILIES]
+    result = take_over(read_best_known(), read_records(records), suites)
+    if update:
+        write_update(result)
     for line in result.better:
         console.print(line, markup=False)
     for line in result.refused:
@@ -131,10 +122,7 @@ def _keep(result: dict[str, list[Figure]]) -> Path:
         "machine": describe_machine(),
         "versions": find_versions(["llvmlite"]),
         "figures": {
-            name: [
-                {"name": f.name, "value": f.value, "unit": f.unit, "bar": f.bar} for f in figures
-            ]
-            for name, figures in result.items()
+            name: [figure._asdict() for figure in figures] for name, figures in result.items()
         },
     }
     path.write_text(json.dumps(record, indent=1) + "\n")
@@ -142,4 +130,4 @@ def _keep(result: dict[str, list[Figure]]) -> Path:
 
 
 if __name__ == "__main__":
-    app()
+    run_app(app)

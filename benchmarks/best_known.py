@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.evaluation.recorded import machine_in_words
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.bench.suites import Member, Suite
 from metronome_opt.files.documents import make_folder, write_text
@@ -282,14 +283,13 @@ def _certificate(member: Member, run: SolverRecord) -> tuple[Schedule, list[str]
 
 
 def _origin(run: SolverRecord) -> Origin:
-    cores = run.machine.get("cores")
     return Origin(
         date=run.started[:10],
         solver=run.solver,
         seed=run.seed,
         time_limit_s=run.time_limit_s,
         commit=run.commit,
-        machine=f"{run.machine.get('processor')}, {cores} cores",
+        machine=machine_in_words(run.machine),
     )
 
 

@@ -13,7 +13,6 @@ from metronome_opt.scenario.cluster_input import ClusterSpec
 from metronome_opt.scenario.nodes import Node, Rack, Resources
 
 _RACK_COST = 2
-LARGE_HYPERPERIOD = 400
 
 
 def make_cluster(
@@ -75,9 +74,7 @@ def large_state(nodes: int, reservations: int, seed: int = 0) -> ClusterState:
     """
     draw = random.Random(seed)
     sizes = [min(32, nodes - first) for first in range(0, nodes, 32)]
-    spec = make_cluster(
-        sizes, gpus=8, interface=100_000, uplink=800_000, hyperperiod=LARGE_HYPERPERIOD
-    )
+    spec = make_cluster(sizes, gpus=8, interface=100_000, uplink=800_000, hyperperiod=400)
     state = ClusterState(spec)
     for index in range(reservations):
         gang = large_gang(

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -21,23 +20,11 @@ from benchmarks.testbed.cases import STORED, read_cases
 from metronome_opt import allocate
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.allocation.slots.simulator import PlanSimulator
-from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Instance
 
 _PROCESSES = 2
 _FIRST_SEED = 5000
 _HARM = 0.01
-
-
-def _with_jitter(instance: Instance, jitter: float) -> Instance:
-    jobs = (job.model_copy(update={"jitter": jitter}) for job in instance.jobs)
-    return instance.replace(jobs=tuple(jobs))
-
-
-def _upper_limits(samples: Floats) -> Floats:
-    """Return upper 95 % limits of the means of the first axis."""
-    width = stats.t.ppf(0.95, len(samples) - 1) / math.sqrt(len(samples))
-    return np.asarray(samples.mean(axis=0) + width * samples.std(axis=0, ddof=1))
 
 
 class _Outcome(NamedTuple):
@@ -61,7 +48,9 @@ def _case(seeds: int, instance: Instance) -> list[_Outcome]:
             instance, fresh, network=network, jitter_factor=noise, periods=400
         )
         free, gated = (simulator.replicate(each) for each in (Plan(instance.unshifted), plan))
-        loss = float(_upper_limits(gated / free - 1).max())
+        losses = gated / free - 1
+        width = stats.t.ppf(0.95, seeds - 1) / math.sqrt(seeds)
+        loss = float((losses.mean(axis=0) + width * losses.std(axis=0, ddof=1)).max())
         outcomes.append(_Outcome(network, noise, float(free.mean()), float(gated.mean()), loss))
     return outcomes
 
@@ -74,30 +63,30 @@ def jitter(small: bool) -> Iterator[Figure]:
     rows = []
     with ProcessPoolExecutor(_PROCESSES) as pool:
         for share in (0.005,) if small else (0.005, 0.01, 0.02, 0.03, 0.05, 0.1):
-            stated = [_with_jitter(case, share) for case in cases]
-            kept = list(filter(None, pool.map(partial(_case, 2 if small else 12), stated)))
-            for outcomes in zip(*kept, strict=True):
-                table = pd.DataFrame(outcomes)
+            stated = [
+                case.replace(
+                    jobs=tuple(job.model_copy(update={"jitter": share}) for job in case.jobs)
+                )
+                for case in cases
+            ]
+            outcomes = chain.from_iterable(pool.map(partial(_case, 2 if small else 12), stated))
+            table = pd.DataFrame(outcomes, columns=_Outcome._fields)
+            for (network, noise), gated in table.groupby(["network", "noise"]):
                 row = {
                     "jitter": share,
-                    "network": outcomes[0].network,
-                    "times jitter": outcomes[0].noise,
-                    "gated cases": len(table),
-                    "free": table.free.mean(),
-                    "gated": table.gated.mean(),
-                    "cases with harm": int((table.loss > _HARM).sum()),
-                    "largest upper limit": table.loss.max(),
+                    "network": network,
+                    "times jitter": noise,
+                    "gated cases": len(gated),
+                    "free": gated["free"].mean(),
+                    "gated": gated["gated"].mean(),
+                    "cases with harm": int((gated["loss"] > _HARM).sum()),
+                    "largest upper limit": gated["loss"].max(),
                 }
                 rows.append(row)
-                what = f"{share:.1%} x {row['times jitter']:g}, {row['network']}"
+                what = f"{share:.1%} x {noise:g}, {network}"
                 yield Figure(f"{what}: free", row["free"], "")
-                yield Figure(f"{what}: gated", row["gated"], f"of {len(table)} cases")
+                yield Figure(f"{what}: gated", row["gated"], f"of {len(gated)} cases")
                 yield Figure(f"{what}: cases with harm", row["cases with harm"], "", "<= 0")
-    _keep(rows, "jitter", small)
-
-
-def _keep(rows: Sequence[object], name: str, small: bool) -> None:
-    """Write a table to `RESULTS`; that of a small run means nothing."""
     if not small:
         RESULTS.mkdir(exist_ok=True)
-        pd.DataFrame(rows).round(4).to_csv(RESULTS / f"{name}.csv", index=False)
+        pd.DataFrame(rows).round(4).to_csv(RESULTS / "jitter.csv", index=False)

@@ -22,9 +22,11 @@ import numpy as np
 import pandas as pd
 import typer
 
+from benchmarks.evaluation.recorded import machine_in_words
 from benchmarks.program import run_program
+from benchmarks.testbed.agreement import SEEDS
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.lasting import Times, comes_apart
+from benchmarks.testbed.lasting import Times, comes_apart, mean_iteration
 from benchmarks.testbed.modes import Mode, begins_at, plan
 from benchmarks.testbed.simulated import play_case
 from benchmarks.testbed.worker import factors
@@ -41,7 +43,6 @@ _DELAY_US = 5  # of each of three links
 _MARKED_BYTES, _MARKED_SHARE = (4 * _MBPS, 16 * _MBPS), 0.2
 _MODES: tuple[Mode, ...] = ("free", "even")
 _SHARING: tuple[Sharing, ...] = ("fair", "tcp")
-_SEEDS = 20  # of the engine
 _LEAD_MS = 50  # for handshakes
 _NS = 1_000_000  # of a ms
 
@@ -211,7 +212,7 @@ def _run(ns: Any, case: Case, mode: Mode, repeat: int) -> Times:
     ends, queue = _link(ns, len(case.jobs), 8 * byte_rate * (1 + _HEADERS / _PACKET))
     made = ns.cppyy.gbl.bench
     flows = [made.Dcqcn(*end, byte_rate, _PACKET) for end in ends]
-    planned, begins = plan(case, mode), begins_at(case, mode, None, repeat)
+    planned, begins = plan(case, mode), begins_at(case, repeat)
     trackers: list[WindowTracker | None] = [None] * len(flows)
     if planned is not None:
         trackers = [
@@ -262,24 +263,18 @@ def _engine(case: Case, mode: Mode, sharing: Sharing, seed: int) -> Times:
 
 def _row(case: Case, network: str, free: Sequence[Times], even: Sequence[Times]) -> dict[str, Any]:
     """Return means of iterations over periods, over jobs and runs, with those of single runs."""
-
-    def mean(times: Times, begin: float = 0.0, end: float = 1.0) -> float:
-        return fmean(
-            float(kept[int(begin * len(kept)) : int(end * len(kept))].mean() / job.period)
-            for kept, job in zip(times.values(), case.jobs, strict=True)
-        )
-
+    single = [mean_iteration(case, [times]) for times in free]
     apart = [comes_apart(case, times) for times in free]
     return {
         "case": case.name,
         "network": network,
         "runs": len(free),
-        "free": fmean(map(mean, free)),
-        "free, least": min(map(mean, free)),
-        "free, most": max(map(mean, free)),
-        "free, last third": fmean(mean(times, 2 / 3) for times in free),
+        "free": fmean(single),
+        "free, least": min(single),
+        "free, most": max(single),
+        "free, last third": mean_iteration(case, free, begin=2 / 3),
         "apart": sum(each is not None for each in apart),
-        "slots": fmean(map(mean, even)),
+        "slots": mean_iteration(case, even),
         "period of slots": fmean((case.slots_ms or 0) / job.period for job in case.jobs),
     }
 
@@ -299,15 +294,14 @@ def main(
         rows.append(_row(case, "dcqcn", *runs))
         for sharing in _SHARING:
             runs = (
-                [_engine(case, mode, sharing, seed) for seed in range(_SEEDS)] for mode in _MODES
+                [_engine(case, mode, sharing, seed) for seed in range(SEEDS)] for mode in _MODES
             )
             rows.append(_row(case, sharing, *runs))
     table = pd.DataFrame(rows)
     typer.echo(table.round(3).to_string(index=False))
     command = f"python -m benchmarks.ns3 --seconds {seconds} --repeats {repeats}"
-    processor, cores = (describe_machine()[name] for name in ("processor", "cores"))
     made_by = (
-        f"# made by: {command} at commit {find_commit()}, {processor}, {cores} cores, "
+        f"# made by: {command} at commit {find_commit()}, {machine_in_words(describe_machine())}, "
         f"ns-3 {version('ns3')}\n"
     )
     output.write_text(made_by + table.to_csv(index=False, float_format="%.4f"))

@@ -63,13 +63,5 @@ def _without(part: str) -> SolverFunction:
     return solve
 
 
-without_grid = _without("grid")
-without_contacts = _without("contacts")
-without_orbits = _without("orbits")
-without_blocks = _without("blocks")
-without_loads = _without("loads")
-without_link_groups = _without("link_groups")
-without_local_search = _without("local_search")
-without_cost_shifting = _without("cost_shifting")
-without_elimination = _without("elimination")
 ALL: Mapping[str, SolverFunction] = {part: _without(part) for part in _PARTS}
+globals().update({f"without_{part}": solver for part, solver in ALL.items()})

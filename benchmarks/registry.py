@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
 """The folder of results, which is not committed."""
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One number that a benchmark found.
 
     Attributes
     ----------
-    name, value, unit
-        What it is.
     bar
         What it should be at most (``"<= 4"``) or at least; empty where nothing is asked.
     """
@@ -36,35 +33,28 @@ class Figure:
         return self.value <= float(limit) if relation == "<=" else self.value >= float(limit)
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A registered benchmark.
+Run = Callable[[bool], Iterator[Figure]]
 
-    Attributes
-    ----------
-    name, question
-        Its name and what it answers.
-    run
-        Called with `small` and yields figures. A small run does everything once on little data and
-        its figures mean nothing: it only shows that the benchmark still works.
+
+class Benchmark(NamedTuple):
+    """A question, and the function that answers it.
+
+    A small run does everything once on little data, and its figures mean nothing: it only shows
+    that the benchmark still works.
     """
 
-    name: str
     question: str
-    run: Callable[[bool], Iterator[Figure]]
+    run: Run
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
-
-Run = Callable[[bool], Iterator[Figure]]
 
 
 def benchmark(question: str) -> Callable[[Run], Run]:
     """Register a function under its own name."""
 
     def register(function: Run) -> Run:
-        name = function.__name__.replace("_", "-")
-        BENCHMARKS[name] = Benchmark(name, question, function)
+        BENCHMARKS[function.__name__.replace("_", "-")] = Benchmark(question, function)
         return function
 
     return register

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.families import Family
@@ -70,11 +69,7 @@ def write_suite(family: Family, folder: Path = SUITES) -> None:
 
 def differences(family: Family, folder: Path = SUITES) -> list[str]:
     """Return what is wrong with the stored files of a family, a line each; empty if nothing is."""
-    return _differences(suite_texts(family), family, folder)
-
-
-def _differences(texts: Mapping[str, str], family: Family, folder: Path) -> list[str]:
-    present = _present(family, folder)
+    texts, present = suite_texts(family), _present(family, folder)
     found = [f"{family.name}/{name}: missing" for name in texts if name not in present]
     found += [f"{family.name}/{name}: not of this family" for name in sorted(present - set(texts))]
     found += [

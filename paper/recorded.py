@@ -9,11 +9,12 @@ is the mean iteration over the period of a case on real TCP, ``ns3/three/dcqcn/f
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from pathlib import Path
-from statistics import median
+from typing import Any
+
+import pandas as pd
 
 from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import HOME as CHECKOUT
@@ -41,43 +42,35 @@ def _reported() -> Iterator[tuple[str, Figure]]:
     yield from _steps()
     for row in _rows(_REPORTED / "ns3.csv"):
         key = f"ns3/{row['case']}/{row['network']}"
-        yield f"{key}/free", Figure(float(row["free"]))
-        yield f"{key}/gated", Figure(float(row["slots"]))
+        yield f"{key}/free", Figure(row["free"])
+        yield f"{key}/gated", Figure(row["slots"])
     harmed: dict[str, float] = defaultdict(float)
     for row in _rows(_REPORTED / "jitter.csv"):
-        yield f"jitter/{row['jitter']}/gated", Figure(float(row["gated cases"]))
-        harmed[f"jitter/all,times={row['times jitter']}/harmed"] += float(row["cases with harm"])
+        yield f"jitter/{row['jitter']}/gated", Figure(row["gated cases"])
+        harmed[f"jitter/all,times={row['times jitter']}/harmed"] += row["cases with harm"]
     yield from ((key, Figure(value)) for key, value in harmed.items())
 
 
 def _steps() -> Iterator[tuple[str, Figure]]:
     """Yield measured steps over computed ones, and errors of predicted ratios of steps."""
-    traffic: dict[tuple[str, bool], dict[str, str]] = {}
-    for row in _rows(_MEASURED):
-        traffic[row["model"], row["traffic"] == "computed"] = row
-    models = {model for model, _ in traffic}
+    traffic = pd.read_csv(_MEASURED, index_col="model")
+    is_computed = traffic["traffic"] == "computed"
     for name, column in {"iteration": "iteration_ms", "sending": "duty_cycle"}.items():
-        ratios = [
-            float(traffic[model, False][column]) / float(traffic[model, True][column])
-            for model in models
-        ]
-        for kind, value in {
-            "least": min(ratios),
-            "median": median(ratios),
-            "most": max(ratios),
-        }.items():
+        ratios = traffic.loc[~is_computed, column] / traffic.loc[is_computed, column]
+        for kind, value in zip(
+            ("least", "median", "most"), ratios.quantile([0, 0.5, 1]), strict=True
+        ):
             yield f"steps/h200/{name}/{kind}", Figure(value)
     for row in _rows(_REPORTED / "step-times-overlap.csv"):
         if (row["testbed"], row["ring"], row["hidden behind"]) == ("all", "as it ran", "nothing"):
-            yield "steps/placements/pairs", Figure(float(row["pairs"]))
-            yield "steps/placements/error", Figure(float(row["median error %"]))
-            yield "steps/differing/pairs", Figure(float(row["differing"]))
-            yield "steps/differing/error", Figure(float(row["their median error %"]))
+            yield "steps/placements/pairs", Figure(row["pairs"])
+            yield "steps/placements/error", Figure(row["median error %"])
+            yield "steps/differing/pairs", Figure(row["differing"])
+            yield "steps/differing/error", Figure(row["their median error %"])
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    yield from csv.DictReader(line for line in lines if not line.startswith("#"))
+def _rows(path: Path) -> list[dict[Hashable, Any]]:
+    return pd.read_csv(path, comment="#").to_dict("records")
 
 
 def testbed_figures() -> Figures:

@@ -11,13 +11,7 @@ from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import read_plan
 from metronome_opt.errors import InputError
 
-_CHANGES = (
-    "completion",
-    "tail",
-    "weighted",
-    "traffic",
-    "energy",
-)
+_CHANGES = ("completion", "tail", "energy")
 _LEVELS = ("running", "estimate", "free", "gated", "slowdown", "lateness")
 _LEVEL = "{:.3f}"
 _COUNTS = (

@@ -27,12 +27,12 @@ from benchmarks.evaluation.recorded import (
     restore_part,
 )
 from benchmarks.evaluation.written import write_figures
+from benchmarks.program import make_app, run_app
 from metronome_opt.bench.simulations import FILE
 from metronome_opt.bench.solver_runs import read_records
-from metronome_opt.cli.app import App
 from metronome_opt.errors import InputError
 
-app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = make_app()
 _ROUNDS = (1, 2, 5, 10, 15, 20)  # seeds that all parts have before any has more
 _console = Console(soft_wrap=True)
 
@@ -137,8 +137,4 @@ def _chosen(names: list[str] | None, traces: Path | None) -> Mapping[str, Part |
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except InputError as error:
-        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False)
-        raise SystemExit(error.exit_status) from None
+    run_app(app)

@@ -41,7 +41,6 @@ name."""
 MEASURES: Mapping[str, str] = {
     "completion": "completion_mean_s",
     "tail": "completion_p99_s",
-    "weighted": "completion_weighted_s",
     "traffic": "early_gbit",
     "energy": "energy_kwh",
 }
@@ -134,7 +133,7 @@ def _whole_seeds(part: StudyPart) -> int:
 
 
 def _add_measures(part: StudyPart, records: Sequence[SimulationRecord]) -> None:
-    """Add measures of runs: means by priority, by class, of all jobs together, and groups.
+    """Add measures of runs: means of all jobs together, by priority, and groups.
 
     Slowdown and lateness, completion over the duration of the job in an empty cluster, are also
     given for each priority if there are several: ``lateness@4``.
@@ -144,16 +143,17 @@ def _add_measures(part: StudyPart, records: Sequence[SimulationRecord]) -> None:
     alone_s = jobs["iterations"] * jobs["ideal_ms"] / 1000
     held_s = jobs["completion_s"] - jobs["queueing_s"]
     terms = jobs.assign(
-        weighted=jobs["priority"] * jobs["completion_s"],
         alone_s=alone_s,
         held_s=held_s,
         gpu_h=jobs["gpus"] * held_s / 3600,
         lateness=jobs["completion_s"] / alone_s,
     )
-    columns = ["priority", "weighted", "held_s", "alone_s", "gpu_h"]
-    sums = terms.groupby(level=names)[columns].sum(min_count=1).reindex(runs.index)
+    sums = (
+        terms.groupby(level=names)[["held_s", "alone_s", "gpu_h"]]
+        .sum(min_count=1)
+        .reindex(runs.index)
+    )
     unknown = runs["unfinished"] > 0
-    runs["completion_weighted_s"] = (sums["weighted"] / sums["priority"]).mask(unknown, np.inf)
     runs["running"] = (sums["held_s"] / sums["alone_s"]).mask(unknown, np.inf)
     runs["lost"] = (100 * runs["lost_gpu_h"] / sums["gpu_h"]).mask(unknown, np.inf)
     if jobs["priority"].nunique() > 1 and records[0].study == "priority":

@@ -135,7 +135,7 @@ def record_part(
     entry = Entry(
         commands=tuple(commands),
         commits=_distinct(record.commit or "unknown" for record in records),
-        machines=_distinct(_in_words(record.machine) for record in records),
+        machines=_distinct(machine_in_words(record.machine) for record in records),
         first=min(record.started for record in records),
         last=max(record.started for record in records),
         records=len(records),
@@ -185,7 +185,8 @@ def _distinct(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-def _in_words(machine: Mapping[str, Any]) -> str:
+def machine_in_words(machine: Mapping[str, Any]) -> str:
+    """Return the processor of a machine and the number of its cores."""
     cores = machine.get("cores")
     parts = (machine.get("processor"), None if cores is None else pluralise(cores, "core"))
     return ", ".join(part for part in parts if part) or "unknown machine"

@@ -44,22 +44,19 @@ def write_figures(folder: Path) -> list[Path]:
     text = f'{{\n"format": "{FIGURES_FORMAT}",\n"figures": {{\n{body}\n}}\n}}\n'
     make_folder(folder)
     write_text(folder / FIGURES, text)
-    drawn = [path for path in [_map(folder)] if draw_map(figures, path)]
+    written = [folder / FIGURES]
+    picture = (folder.parent if folder == RECORDS else folder) / MAP
+    if draw_map(figures, picture):
+        written.append(picture)
     if folder != RECORDS:
         blocks = {name: block(figures) for name, block in BLOCKS.items()}
         text = "\n".join(f"## {name}\n\n{block}\n" for name, block in blocks.items())
         write_text(folder / "README.md", text)
-        return [folder / FIGURES, folder / "README.md", *drawn]
-    written = [folder / FIGURES, *drawn]
+        return [*written, folder / "README.md"]
     for path, _, made in documents(read_figures(folder)):
         write_text(path, made)
         written.append(path)
     return written
-
-
-def _map(folder: Path) -> Path:
-    """Return where the map is drawn; that of the kept records beside their folder."""
-    return (folder.parent if folder == RECORDS else folder) / MAP
 
 
 def figures_of(name: str, part: Part | Race, folder: Path = RECORDS) -> Figures:

@@ -96,6 +96,5 @@ FAMILY = Family(
     about="jobs without places on 4 to 128 nodes, 95 or 100 % of the GPUs asked for",
     version=1,
     time_limit_s=10,
-    cases=cases("allocation", "test", generate, _sizes(_TEST))
-    + cases("allocation", "tune", generate, _sizes(_TUNE)),
+    cases=cases("allocation", generate, test=_sizes(_TEST), tune=_sizes(_TUNE)),
 )

@@ -104,6 +104,5 @@ FAMILY = Family(
     about="3 to 8 jobs of awkward periods over 1 to 4 links, hyperperiods up to 1,000,000 slots",
     version=1,
     time_limit_s=30,
-    cases=cases("coprime", "test", generate, _sizes(_TEST))
-    + cases("coprime", "tune", generate, _sizes(_TUNE)),
+    cases=cases("coprime", generate, test=_sizes(_TEST), tune=_sizes(_TUNE)),
 )

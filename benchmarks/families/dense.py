@@ -121,5 +121,5 @@ FAMILY = Family(
     about="8 to 100 jobs of equal weight over 0.8 times as many links, load 0.8 to 0.95",
     version=1,
     time_limit_s=30,
-    cases=cases("dense", "test", generate, _sizes(2)) + cases("dense", "tune", generate, _sizes(1)),
+    cases=cases("dense", generate, test=_sizes(2), tune=_sizes(1)),
 )

@@ -173,9 +173,10 @@ FAMILY = Family(
     time_limit_s=30,
     cases=cases(
         "fabric",
-        "test",
         generate,
-        [(str(nodes), {"nodes": nodes}) for nodes, copies in _TEST.items() for _ in range(copies)],
-    )
-    + cases("fabric", "tune", generate, [(str(nodes), {"nodes": nodes}) for nodes in _TEST]),
+        test=[
+            (str(nodes), {"nodes": nodes}) for nodes, copies in _TEST.items() for _ in range(copies)
+        ],
+        tune=[(str(nodes), {"nodes": nodes}) for nodes in _TEST],
+    ),
 )

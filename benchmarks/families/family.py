@@ -15,6 +15,9 @@ Made = Instance | Mapping[str, Any]
 """An instance, or the document of a scenario."""
 Generator = Callable[..., Made]
 
+Size = tuple[str, Parameters]
+"""The size of a case as it stands in its name, perhaps empty, and its parameters."""
+
 FIRST_SEED: Mapping[Split, int] = {"test": 0, "tune": 1000}
 """Seeds are counted from here, through all sizes of a family, so that no two cases share one."""
 
@@ -75,26 +78,16 @@ class Family:
 
 
 def cases(
-    stem: str, split: Split, generate: Generator, sizes: Iterable[tuple[str, Parameters]]
+    stem: str, generate: Generator, *, test: Iterable[Size], tune: Iterable[Size] = ()
 ) -> tuple[Case, ...]:
-    """Return the cases of one split, each with a seed of its own.
-
-    Parameters
-    ----------
-    stem
-        What their names begin with: the family.
-    split
-        Where they belong.
-    generate
-        Makes them.
-    sizes
-        The size as it stands in the name (may be empty) and the parameters, case by case.
-    """
+    """Return cases whose names begin with `stem`, the family, each with a seed of its own."""
     made = []
-    counts: Counter[str] = Counter()
-    for seed, (size, parameters) in enumerate(sizes, FIRST_SEED[split]):
-        head = f"{stem}-{size}" if size else stem
-        name = f"{head}-{split}-{counts[size]}"
-        counts[size] += 1
-        made.append(Case(name, split, generate, parameters, seed))
+    splits: Mapping[Split, Iterable[Size]] = {"test": test, "tune": tune}
+    for split, sizes in splits.items():
+        counts: Counter[str] = Counter()
+        for seed, (size, parameters) in enumerate(sizes, FIRST_SEED[split]):
+            head = f"{stem}-{size}" if size else stem
+            name = f"{head}-{split}-{counts[size]}"
+            counts[size] += 1
+            made.append(Case(name, split, generate, parameters, seed))
     return tuple(made)

@@ -116,6 +116,10 @@ FAMILY = Family(
     about="6 to 36 jobs that fit by construction, alone or beside one another, or all but three",
     version=1,
     time_limit_s=60,
-    cases=cases("kept", "test", generate, _sizes(((6, 3), (12, 4), (24, 8), (36, 12))))
-    + cases("kept", "tune", generate, _sizes(((8, 3), (18, 6)))),
+    cases=cases(
+        "kept",
+        generate,
+        test=_sizes(((6, 3), (12, 4), (24, 8), (36, 12))),
+        tune=_sizes(((8, 3), (18, 6))),
+    ),
 )

@@ -163,8 +163,7 @@ FAMILY = Family(
     version=1,
     time_limit_s=60,
     cases=(
-        *cases("paper", "test", generate, _TEST),
-        *cases("paper", "tune", generate, _TUNE),
+        *cases("paper", generate, test=_TEST, tune=_TUNE),
         Case("paper-tune-shipped", "tune", shipped, {}, None),
     ),
 )

@@ -90,6 +90,5 @@ FAMILY = Family(
     about="2 to 8 jobs on one link, 1 to 3 bursts each, load 0.6 to 1.1",
     version=1,
     time_limit_s=60,
-    cases=cases("single", "test", generate, _sizes(_TEST))
-    + cases("single", "tune", generate, _sizes(_TUNE)),
+    cases=cases("single", generate, test=_sizes(_TEST), tune=_sizes(_TUNE)),
 )

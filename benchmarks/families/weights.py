@@ -37,6 +37,5 @@ FAMILY = Family(
     about="6 to 14 jobs of weights 1, 10 and 100 over 4 to 8 links, load 0.8 to 1.05",
     version=1,
     time_limit_s=30,
-    cases=cases("weights", "test", generate, _sizes(2))
-    + cases("weights", "tune", generate, _sizes(1)),
+    cases=cases("weights", generate, test=_sizes(2), tune=_sizes(1)),
 )

@@ -10,16 +10,14 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from benchmarks.foreign.decide import DATA_SETS, Outcome, decide, table
+from benchmarks.foreign.decide import Outcome, decide, table
+from benchmarks.foreign.pscp import ARCHIVE, HOME_PAGE, read_cases
 from benchmarks.program import run_program
 from metronome_opt.bench.process import find_commit
-from metronome_opt.errors import InputError
-
-_PSCP = DATA_SETS["pscp"]
 
 
 def main(
-    archive: Annotated[str, typer.Argument(help="Where the data set lies.")] = _PSCP.default_path,
+    archive: Annotated[str, typer.Argument(help="Where the data set lies.")] = ARCHIVE,
     output: Annotated[
         Path | None, typer.Option(help="A line of JSON for each instance; goes on from there.")
     ] = None,
@@ -29,16 +27,12 @@ def main(
     if output is not None and output.exists():
         known = [Outcome(**json.loads(line)) for line in output.read_text().splitlines()]
     outcomes = list(known)
-    try:
-        for each in decide(_PSCP.cases(archive), known):
-            outcomes.append(each)
-            if output is not None:
-                with output.open("a") as file:
-                    file.write(f"{json.dumps(asdict(each))}\n")
-    except InputError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(error.exit_status) from None
-    typer.echo(f"{_PSCP.home_page} ({_PSCP.licence}), commit {find_commit()}")
+    for each in decide(read_cases(archive), known):
+        outcomes.append(each)
+        if output is not None:
+            with output.open("a") as file:
+                file.write(f"{json.dumps(asdict(each))}\n")
+    typer.echo(f"{HOME_PAGE}, commit {find_commit()}")
     typer.echo(pd.DataFrame(table(outcomes)).T.round(3).to_string())
     for each in outcomes:
         if each.outcome == "open":

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 import statistics
-import tarfile
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from benchmarks.foreign.dataset import Case, DataSet
-from benchmarks.foreign.pscp import Pscp
-from benchmarks.registry import Figure, benchmark
+from benchmarks.foreign.pscp import Case, make_cases
 from metronome_opt.allocation.slots.certificates import prove
 from metronome_opt.allocation.slots.feasibility_problem import FeasibilityResult, Reason
 from metronome_opt.allocation.slots.job_selection import check_feasibility
@@ -24,7 +18,6 @@ from metronome_opt.problem.schedule import Schedule, Status
 from metronome_opt.verify import evaluate
 from metronome_opt.verify.refutations import refutation_violations
 
-DATA_SETS: dict[str, DataSet] = {Pscp.name: Pscp()}
 _LIMIT_S, _LONG_LIMIT_S = 10.0, 60.0  # of a case study
 _FEW = """periods = [10,20,20];
 assignmentToResources = [1,1,2];
@@ -61,8 +54,8 @@ def decide(cases: Iterable[Case], earlier: Iterable[Outcome] = ()) -> Iterator[O
     """Decide each instance, those with equal jobs once; yield what was not found out earlier."""
     held = {(each.group, each.instance): each for each in earlier}
     known: dict[tuple[tuple[int, int], ...], Outcome] = {}
-    check_feasibility(next(Pscp().convert("a.dat", _FEW)).instance, threads=1)  # loads and compiles
-    for group, _, instance in cases:
+    check_feasibility(next(make_cases("a.dat", _FEW)).instance, threads=1)  # loads and compiles
+    for group, instance in cases:
         jobs = tuple(sorted((job.period, job.volume) for job in instance.jobs))
         if (group, instance.name) in held:
             known.setdefault(jobs, held[group, instance.name])
@@ -143,22 +136,3 @@ def table(outcomes: Iterable[Outcome]) -> Mapping[str, dict[str, float]]:
         }
         for group, mine in sorted(groups.items())
     }
-
-
-@benchmark("Are the jobs of instances decided that nobody here made?")
-def foreign(small: bool) -> Iterator[Figure]:
-    """Decide each resource of PSCP within 10 s, of its case study within 60 s."""
-    data = DATA_SETS["pscp"]
-    with tempfile.TemporaryDirectory() as folder:
-        path: str | Path = data.default_path
-        if small:
-            path = Path(folder) / "few.tar"
-            with tarfile.open(path, "w") as archive:
-                member = tarfile.TarInfo("Set 1/few.dat")
-                member.size = len(_FEW)
-                archive.addfile(member, io.BytesIO(_FEW.encode()))
-        outcomes = list(decide(data.cases(path)))
-    bars = {"over the limit": "<= 0.05", "wrong": "<= 0", "open": "<= 0"}
-    for group, figures in table(outcomes).items():
-        for name, value in figures.items():
-            yield Figure(f"{group}: {name}", max(value, 0.0), "", bars.get(name, ""))

@@ -9,7 +9,6 @@ import typer
 
 from benchmarks.program import run_program
 from benchmarks.step_times.compare import (
-    DEFAULT_DATA,
     forms_table,
     outliers_table,
     placements_table,
@@ -18,20 +17,19 @@ from benchmarks.step_times.compare import (
 from benchmarks.step_times.measurements import read_steps
 from benchmarks.step_times.prediction import TESTBEDS
 from metronome_opt.bench.process import find_commit
-from metronome_opt.errors import InputError
 from metronome_opt.files.documents import make_folder
+
+_DATA = Path("../shared/data")
 
 
 def main(
-    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(DEFAULT_DATA),
+    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(
+        "../shared/data"
+    ),
     output: Annotated[Path | None, typer.Option(help="A CSV file for each table.")] = None,
 ) -> None:
     """Compare the steps of Sia and Muri with predictions from the step on one GPU."""
-    try:
-        steps = read_steps(data)
-    except InputError as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(error.exit_status) from None
+    steps = read_steps(data)
     typer.echo(f"commit {find_commit()}")
     for testbed in TESTBEDS.values():
         typer.echo(f"{testbed.name}: {testbed.source}")

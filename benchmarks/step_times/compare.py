@@ -1,21 +1,18 @@
-"""Do placements change step times as predicted? Tables, figures and causes of outliers."""
+"""Do placements change step times as predicted? Tables, and causes of outliers."""
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmarks.registry import Figure, benchmark
-from benchmarks.step_times.measurements import Step, read_steps
+from benchmarks.step_times.measurements import Step
 from benchmarks.step_times.prediction import (
     TESTBEDS,
     Crossing,
@@ -26,10 +23,8 @@ from benchmarks.step_times.prediction import (
     step_s,
 )
 
-DEFAULT_DATA = "../shared/data"
 OUTLIER = 0.4  # beyond it, a ratio is explained
 DIFFERS = 1.2  # placements whose steps differ by so much say something about placements
-MEDIAN_BAR = 15.0  # per cent
 _HALF_AN_OUTLIER = 0.18  # of two steps of an outlier one is off by sqrt(1.4) - 1 at least
 _COMPUTING = (0.8, 1.25)  # times that of one GPU
 _SHOWN: Sequence[Placement] = (
@@ -251,39 +246,3 @@ def outliers_table(predictions: Sequence[Prediction]) -> pd.DataFrame:
             | {str(cause): causes[cause] for cause in Cause}
         )
     return pd.DataFrame(rows)
-
-
-# ------------------------------------------------------------------ the benchmark
-
-_MADE = """local_bsz,step_time,sync_time,placement
-4,0.192,0.005,1
-4,0.259,0.032,2
-4,0.214,0.019,11
-4,0.566,0.365,44
-4,0.916,0.725,8
-"""
-
-
-def write_made_data(folder: Path) -> None:
-    """Write a little data in the format of the publications, for a test."""
-    (folder / "sia").mkdir()
-    (folder / "sia" / "bert-azure.csv").write_text(_MADE)
-
-
-@benchmark("Do steps at other placements take as long as predicted, and in their proportion?")
-def step_times(small: bool) -> Iterator[Figure]:
-    """Compare the steps of Sia and Muri with predictions from the step on one GPU."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(DEFAULT_DATA)
-        if small:
-            data = Path(folder)
-            write_made_data(data)
-        steps = read_steps(data)
-    for testbed in dict.fromkeys(step.testbed for step in steps):
-        mine = predict(step for step in steps if step.testbed == testbed)
-        found = summarise(list(pair_placements(mine)))
-        limit = f"<= {MEDIAN_BAR}"
-        yield Figure(f"{testbed}: median error of ratios", found["median error %"], "%", limit)
-        differing = found["their median error %"]
-        yield Figure(f"{testbed}: of those that differ by a fifth", differing, "%", limit)
-        yield Figure(f"{testbed}: ratios off by more than 40 %", found["outliers"], "")

@@ -42,18 +42,18 @@ class Testbed:
         What all interfaces of a node carry, one way.
     crossing
         How the jobs of the publication ran.
-    stream
-        What one TCP stream carries, where hops are streams.
     source
         Where the rates are from, and which is assumed.
+    stream
+        What one TCP stream carries, where hops are streams.
     """
 
     name: str
     link: float
     interface: float
     crossing: Crossing
-    stream: float
     source: str
+    stream: float = math.inf
 
 
 _CONTAINERS = (
@@ -69,7 +69,6 @@ TESTBEDS = {
             link=120,
             interface=12.5,
             crossing=Crossing.INTERFACE,
-            stream=math.inf,
             source="ND40rs_v2 (artifact, sia-simulator/simulator_config.py): 8 V100, one EDR "
             "InfiniBand of 100 Gbit/s (learn.microsoft.com, NDv2 series); links: NVIDIA/nccl "
             f"5067397c, src/graph/topo.h, six of 20; {_CONTAINERS}",
@@ -79,7 +78,6 @@ TESTBEDS = {
             link=231.6,
             interface=200,
             crossing=Crossing.INTERFACE,
-            stream=math.inf,
             source="DGX A100 (artifact): eight interfaces of 200 Gbit/s (NVIDIA/nccl issue 812); "
             f"links: Azure/AI-benchmarking-guide 8fd0c6e, all_reduce_perf; {_CONTAINERS}",
         ),
@@ -99,7 +97,6 @@ TESTBEDS = {
             link=120,
             interface=12.5,
             crossing=Crossing.PROCESSES,
-            stream=math.inf,
             source="8 nodes of 8 V100 (github.com/Rivendile/Muri 0eca809, cluster_exp/README.md), "
             "processes of Horovod; assumed: an interface of 100 Gbit/s, the next that carries what "
             "its network times come to, 51 to 76 Gbit/s for BERT of 32 and 16 GPUs; links as azure",

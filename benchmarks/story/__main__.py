@@ -13,7 +13,7 @@ from benchmarks.story.outcome import draw, lateness, table
 from benchmarks.story.servers import lacking
 from benchmarks.story.story import story as tell
 from benchmarks.testbed.network import missing
-from metronome_opt.errors import InputError, MetronomeError
+from metronome_opt.errors import InputError
 from metronome_opt.files.documents import write_text
 from metronome_opt.output.figures.picture import save_figure
 
@@ -25,30 +25,24 @@ def story(
     ] = True,
 ) -> None:
     """Tell the story without us and with us, eleven minutes in all."""
-    try:
-        if (reason := missing() or lacking()) is not None:
-            raise InputError(reason)
-        folders = {"without": output / "without", "with": output / "with"}
-        steering = ["--prometheus", "{prometheus}"] if steered else []
-        for heading, folder in folders.items():
-            gated = heading == "with"
-            with bed(folder, gated=gated, options=steering if gated else []) as cluster:
-                tell(cluster)
-        found = table(folders)
-        typer.echo(found.round(0).astype("Int64").to_string())
-        rise = found.div(found["alone"], axis=0).groupby("step", sort=False).mean() - 1
-        typer.echo(rise.map("{:+.1%}".format).to_string())
-        for heading, folder in folders.items():
-            p95, most = lateness(folder)
-            typer.echo(
-                f"{heading}: ranks woke up {p95:.2f} ms late (95 of 100), at most {most:.1f}"
-            )
-        write_text(output / "story.csv", found.to_csv(float_format="%.1f"))
-        save_figure(draw(folders), output / "story.png")
-        typer.echo(f"wrote {output}")
-    except MetronomeError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(error.exit_status) from None
+    if (reason := missing() or lacking()) is not None:
+        raise InputError(reason)
+    folders = {"without": output / "without", "with": output / "with"}
+    steering = ["--prometheus", "{prometheus}"] if steered else []
+    for heading, folder in folders.items():
+        gated = heading == "with"
+        with bed(folder, gated=gated, options=steering if gated else []) as cluster:
+            tell(cluster)
+    found = table(folders)
+    typer.echo(found.round(0).astype("Int64").to_string())
+    rise = found.div(found["alone"], axis=0).groupby("step", sort=False).mean() - 1
+    typer.echo(rise.map("{:+.1%}".format).to_string())
+    for heading, folder in folders.items():
+        p95, most = lateness(folder)
+        typer.echo(f"{heading}: ranks woke up {p95:.2f} ms late (95 of 100), at most {most:.1f}")
+    write_text(output / "story.csv", found.to_csv(float_format="%.1f"))
+    save_figure(draw(folders), output / "story.png")
+    typer.echo(f"wrote {output}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main() -> int:
     names = os.environ["PEERS"].split(",")
     order, size = Path(os.environ["ORDER"]), int(os.environ["BURST_BYTES"])
     rank, steps = names.index(os.environ["HOSTNAME"]), 2 * (len(names) - 1)
-    task = {"rank": rank, "addresses": _addresses(names), "congestion": "cubic", "tos": 0}
+    task = {"rank": rank, "addresses": _addresses(names), "congestion": "cubic"}
     gate = Gate.from_environment()
     to, origin = connect(task)
     told: dict[str, Any] = {}

@@ -7,25 +7,25 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, get_args
 
 import pandas as pd
 import typer
 from rich.progress import Progress, track
 
+from benchmarks.program import make_app, run_app
 from benchmarks.testbed import agreement
 from benchmarks.testbed.agreement import come_apart, figures, quality, slowdowns, steady, usable
 from benchmarks.testbed.cases import JITTER, QUEUES, STORED, TABLE, Case, Congestion, read_cases
 from benchmarks.testbed.lasting import cell_of, cells, compare_gated
-from benchmarks.testbed.meeting import for_queue, meetings, refitted
+from benchmarks.testbed.meeting import meetings, refitted
 from benchmarks.testbed.modes import USUAL, Mode, plan
 from benchmarks.testbed.network import check_machine
 from benchmarks.testbed.pictures import draw_agreement, draw_apart, draw_case
 from benchmarks.testbed.placed import summary
 from benchmarks.testbed.run import BedError, BedRun, one_processor, run_case
-from metronome_opt.cli.app import App
 from metronome_opt.engine.conditions import TcpShares
-from metronome_opt.errors import InputError, MetronomeError, quote
+from metronome_opt.errors import InputError, quote
 from metronome_opt.files.documents import make_folder
 from metronome_opt.files.journal import Journal, read_journal
 from metronome_opt.output.figures.picture import save_figure
@@ -42,7 +42,7 @@ _TABLE_MODES: tuple[Mode, ...] = ("free", "gated")
 
 _USUAL: list[str] = [*USUAL]
 _MODES: list[str] = [*get_args(Mode)]
-app = App(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = make_app()
 
 
 @app.callback()
@@ -142,19 +142,18 @@ def run(
 def compare(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")] = RECORDS,
     cases: Annotated[Path, typer.Option(metavar="FILE", help="Where the cases stand.")] = STORED,
-    split: Annotated[Literal["test", "tuning"], typer.Option(help="Which cases.")] = "test",
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Put tables and pictures here.")
     ] = None,
 ) -> None:
-    """Hold the simulator against what was recorded, under both ways of sharing."""
-    chosen = [case for case in read_cases(cases) if case.split == split]
-    runs = _usable_runs(records, chosen, get_args(Mode))
+    """Hold the simulator against what was recorded of test cases, under both ways of sharing."""
+    chosen = [case for case in read_cases(cases) if case.split == "test"]
+    runs = _usable_runs(records, chosen)
     tables: dict[str, pd.DataFrame] = {
         sharing: agreement.compare(chosen, runs, sharing) for sharing in _SHARING
     }
     for sharing, table in tables.items():
-        typer.echo(f"sharing {sharing}: how far mean iteration times are off ({split} cases)")
+        typer.echo(f"sharing {sharing}: how far mean iteration times are off")
         typer.echo(figures(table, ["mode"]).round(4).to_string())
         typer.echo(figures(table, ["congestion"]).round(4).to_string())
         typer.echo(figures(table.assign(all=""), ["all"]).round(4).to_string() + "\n")
@@ -170,7 +169,7 @@ def compare(
         for sharing, table in tables.items():
             table.to_csv(output / f"{sharing}.csv", index=False, float_format="%.4f")
         apart.to_csv(output / "apart.csv", index=False, float_format="%.2f")
-        title = f"Mean iteration times of {split} cases"
+        title = "Mean iteration times of test cases"
         save_figure(draw_agreement(tables, title=title), output / "agreement.svg")
         for name, mode in dict.fromkeys(zip(worst["case"], worst["mode"], strict=True)):
             case = next(case for case in chosen if case.name == name)
@@ -179,29 +178,21 @@ def compare(
 
 
 @app.command()
-def table(
-    records: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of `run`; otherwise the cases are run.")
-    ] = None,
-    congestion: Annotated[
-        Congestion | None, typer.Option(help="Of all cases, in a run.", show_default="their own")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the bursts of one case.")
-    ] = None,
-) -> None:
-    """Show what gates bring on a network and what the simulator says, for four cases."""
+def table() -> None:
+    """Run four cases free and gated; show what gates bring, and what the simulator says."""
+    check_machine()
     chosen = read_cases(STORED, list(TABLE))
-    if records is not None and congestion is not None:
-        raise InputError("--congestion: is for runs, and --records names some that are done")
-    if congestion is not None:
-        chosen = [case.model_copy(update={"congestion": congestion}) for case in chosen]
-    runs = _table_runs(chosen) if records is None else _usable_runs(records, chosen, _TABLE_MODES)
-    shown = slowdowns(chosen, runs)
-    typer.echo(shown.map(lambda value: f"{value:+.1%}").to_string())
-    if picture is not None:
-        save_figure(draw_case(chosen[1], runs, _TABLE_MODES), picture)
-        typer.echo(f"wrote {picture}")
+    runs = []
+    for case, mode in track([*product(chosen, _TABLE_MODES)], description="runs"):
+        planned = plan(case, mode)
+        run = run_case(case, mode, 0, planned)
+        runs.append(run_case(case, mode, 1, planned) if run.busy else run)
+        if runs[-1].busy:
+            typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
+    kept = [run for run in runs if run.complete]
+    if not kept:
+        raise BedError("no run went to its end")
+    typer.echo(slowdowns(chosen, kept).map("{:+.1%}".format).to_string())
 
 
 @app.command()
@@ -256,9 +247,6 @@ def queues(
     for sharing, table in tables.items():
         typer.echo(f"simulated, {sharing}, whatever the queue")
         typer.echo(table.drop(columns=order[1:]).round(3).to_string())
-    typer.echo("simulated, tcp with shares for the queue")
-    by_queue = compare_gated(chosen, cubic, "tcp", tcp=_for_queue)
-    typer.echo(by_queue.sort_values(order).round(3).to_string())
     met = meetings(chosen, runs).sort_values(order)
     typer.echo("bursts that meet\n" + met.round(2).to_string())
     slow = met[(met["congestion"] == "cubic") & (met["uplink_mbps"] == 200)]
@@ -270,22 +258,6 @@ def queues(
         typer.echo(f"wrote {picture}")
 
 
-def _table_runs(cases: Sequence[Case]) -> list[BedRun]:
-    """Run each case free and gated, once more if the machine was busy; say what came of it."""
-    check_machine()
-    runs = []
-    for case, mode in track([*product(cases, _TABLE_MODES)], description="runs"):
-        planned = plan(case, mode)
-        run = run_case(case, mode, 0, planned)
-        runs.append(run_case(case, mode, 1, planned) if run.busy else run)
-        if runs[-1].busy:
-            typer.echo(f"note: {case.name}, {mode}: disturbed by something else", err=True)
-    kept = [run for run in runs if run.complete]
-    if not kept:
-        raise BedError("no run went to its end")
-    return kept
-
-
 @app.command()
 def fit(
     records: Annotated[Path, typer.Argument(help="Of `run`; may be compressed (.xz).")] = RECORDS,
@@ -293,30 +265,22 @@ def fit(
 ) -> None:
     """Show how near `tcp` sharing comes on the tuning cases for a grid of its two numbers."""
     chosen = [case for case in read_cases(cases) if case.split == "tuning"]
-    runs = _usable_runs(records, chosen, get_args(Mode))
+    runs = _usable_runs(records, chosen)
     grid = [TcpShares(*pair) for pair in product(_SPREADS, _NEWCOMERS)]
     rows = [quality(chosen, runs, tcp) for tcp in track(grid, description="grid")]
     typer.echo(pd.DataFrame(rows).round(4).to_string(index=False))
 
 
-def _usable_runs(records: Path, cases: Sequence[Case], modes: Sequence[Mode]) -> list[BedRun]:
-    """Read the undisturbed runs of some cases in some modes."""
+def _usable_runs(records: Path, cases: Sequence[Case]) -> list[BedRun]:
+    """Read the undisturbed runs of some cases."""
     jobs = {case.name: case.job_names for case in cases}
-    runs = [
-        run
-        for run in usable(read_journal([records], BedRun))
-        if run.case in jobs and run.mode in modes
-    ]
+    runs = [run for run in usable(read_journal([records], BedRun)) if run.case in jobs]
     if not runs:
         raise InputError(f"{records}: has no undisturbed run of any of the {len(cases)} cases")
     for run in runs:
         if sorted(run.jobs) != jobs[run.case]:
             raise InputError(f"{records}: {quote(run.case)} is another case there, with other jobs")
     return runs
-
-
-def _for_queue(case: Case) -> TcpShares:
-    return for_queue(case.burst_over_queue)
 
 
 def _modes(typed: Sequence[str]) -> list[Mode]:
@@ -328,20 +292,5 @@ def _modes(typed: Sequence[str]) -> list[Mode]:
     return [known[name] for name in names]
 
 
-def main() -> int:
-    """Run a command; a user's mistake is one line and status 2."""
-    usage_error: Any = typer.BadParameter.__base__
-    try:
-        return int(app(standalone_mode=False) or 0)
-    except usage_error as error:
-        typer.echo(" ".join(error.format_message().split()), err=True)
-        return 2
-    except MetronomeError as error:
-        typer.echo(str(error), err=True)
-        return error.exit_status
-    except (typer.Abort, KeyboardInterrupt):
-        return 130
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_app(app)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.testbed.cases import Case
-from benchmarks.testbed.modes import Mode, service
 from benchmarks.testbed.run import BedRun, JobRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
@@ -94,7 +93,7 @@ def compare(
             play_case(
                 case, first.mode, first.offsets, sharing, seed, tcp=tcp, periods=first.periods
             )
-            for seed in range(seeds if _is_random(case, sharing, first.mode) else 1)
+            for seed in range(seeds if _is_random(case, sharing) else 1)
         ]
         for job, stated in zip(case.job_names, case.jobs, strict=True):
             means = [float(times_of(run.jobs[job])[skip:].mean()) for run in group]
@@ -118,9 +117,8 @@ def compare(
     return pd.DataFrame(rows)
 
 
-def _is_random(case: Case, sharing: Sharing, mode: Mode) -> bool:
-    disturbed = bool(case.jitter) or case.random_begins
-    return disturbed or (sharing == "tcp" and service(mode) == "fair")
+def _is_random(case: Case, sharing: Sharing) -> bool:
+    return bool(case.jitter) or case.random_begins or sharing == "tcp"
 
 
 def figures(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

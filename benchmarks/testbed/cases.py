@@ -59,8 +59,6 @@ class BedJob(Record):
         When it arrives, and when it leaves; None for the end of the run.
     iterations
         How many it runs, if it does not go on until then.
-    weight
-        Its priority: how much more it counts than a job of weight 1.
     """
 
     period: Positive
@@ -69,7 +67,6 @@ class BedJob(Record):
     begin: NonNegative = 0
     end: Positive | None = None
     iterations: Positive | None = None
-    weight: Positive = 1
 
     @model_validator(mode="after")
     def _check(self) -> BedJob:
@@ -225,7 +222,6 @@ class Case(Record):
                     {
                         "name": name,
                         "period": periods[name],
-                        "weight": job.weight,
                         "jitter": self.jitter,
                         "phases": [
                             {"start": start, "length": length, "rate": round(self.rate_mbps)}

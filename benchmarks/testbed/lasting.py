@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.testbed.agreement import as_run, times_of
+from benchmarks.testbed.agreement import SEEDS, as_run, times_of
 from benchmarks.testbed.cases import Case, Congestion
-from benchmarks.testbed.modes import UNGATED
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
-from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.fluid.state import Floats
 from metronome_opt.problem.instance import Sharing
 from metronome_opt.verify import evaluate
@@ -24,7 +22,6 @@ WINDOW = 20
 """Iterations in a row in which jobs that have come apart are all near their periods."""
 
 _NEAR = 1.03
-_SEEDS = 20
 
 Times = Mapping[str, Floats]
 """Iteration times of each job, in ms."""
@@ -56,11 +53,7 @@ def cells(cases: Sequence[Case], runs: Iterable[BedRun]) -> dict[Cell, list[BedR
 
 
 def compare_gated(
-    cases: Sequence[Case],
-    runs: Iterable[BedRun],
-    sharing: Sharing | None,
-    *,
-    tcp: Callable[[Case], TcpShares] = lambda _: TCP,
+    cases: Sequence[Case], runs: Iterable[BedRun], sharing: Sharing | None
 ) -> pd.DataFrame:
     """Return how free and gated jobs do, a row for each cell.
 
@@ -74,8 +67,6 @@ def compare_gated(
     ----------
     sharing
         How links are shared if the cases are simulated; None for the runs themselves.
-    tcp
-        What shares are like in a case where sharing is ``tcp``.
     """
     by_name = {case.name: case for case in cases}
     rows = []
@@ -84,24 +75,24 @@ def compare_gated(
         free: list[Times] = []
         gated: list[Times] = []
         for run in group:
-            times = _recorded(run) if sharing is None else _simulated(case, run, sharing, tcp(case))
-            (free if run.mode in UNGATED else gated).extend(times)
+            times = _recorded(run) if sharing is None else _simulated(case, run, sharing)
+            (free if run.mode == "free" else gated).extend(times)
         slots = next((run.periods for run in group if run.periods), None)
         stated = dict(zip(case.job_names, case.jobs, strict=True))
         rows.append(
             {
                 **cell._asdict(),
                 "fits": _fits(case, group),
-                "runs": sum(run.mode in UNGATED for run in group),
-                "free": _mean(case, free),
-                "gated": _mean(case, gated),
+                "runs": sum(run.mode == "free" for run in group),
+                "free": mean_iteration(case, free),
+                "gated": mean_iteration(case, gated),
                 "slots": np.mean([slots[each] / stated[each].period for each in stated])
                 if slots
                 else np.nan,
-                "free, first": _mean(case, free, end=1 / 3),
-                "free, last": _mean(case, free, begin=2 / 3),
-                "gated, first": _mean(case, gated, end=1 / 3),
-                "gated, last": _mean(case, gated, begin=2 / 3),
+                "free, first": mean_iteration(case, free, end=1 / 3),
+                "free, last": mean_iteration(case, free, begin=2 / 3),
+                "gated, first": mean_iteration(case, gated, end=1 / 3),
+                "gated, last": mean_iteration(case, gated, begin=2 / 3),
                 "apart": _middle([comes_apart(case, times) for times in free]),
             }
         )
@@ -144,15 +135,17 @@ def _recorded(run: BedRun) -> list[Times]:
     return [{name: times_of(job)[1:] for name, job in run.jobs.items()}]
 
 
-def _simulated(case: Case, run: BedRun, sharing: Sharing, tcp: TcpShares) -> list[Times]:
+def _simulated(case: Case, run: BedRun, sharing: Sharing) -> list[Times]:
     plays = (
-        play_case(case, run.mode, run.offsets, sharing, seed, tcp=tcp, periods=run.periods)
-        for seed in range(_SEEDS)
+        play_case(case, run.mode, run.offsets, sharing, seed, periods=run.periods)
+        for seed in range(SEEDS)
     )
     return [{name: job.times_ms[1:] for name, job in play.items()} for play in plays]
 
 
-def _mean(case: Case, runs: Sequence[Times], begin: float = 0.0, end: float = 1.0) -> float:
+def mean_iteration(
+    case: Case, runs: Sequence[Times], begin: float = 0.0, end: float = 1.0
+) -> float:
     """Return the mean of iteration times over periods in a part of each run; NaN without runs."""
     means = [
         times[name][int(begin * len(times[name])) : int(end * len(times[name]))].mean() / job.period

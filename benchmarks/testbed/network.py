@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.testbed.shaping import DataClass, class_lines, mark_lines, shape_lines
+from benchmarks.testbed.shaping import class_line, mark_lines, shape_lines
 from metronome_opt.errors import InputError
 
 GOODPUT = 0.964
@@ -43,8 +43,6 @@ class Layout:
         Most segments that a node hands over at once.
     marks
         Whether uplinks mark packets, for ECN.
-    classes
-        Of data; packets of no class are in the last one. Empty for one class alone.
     """
 
     nodes: tuple[int, ...]
@@ -53,7 +51,6 @@ class Layout:
     queue_ms: int = 20
     segments: int = 44
     marks: bool = False
-    classes: tuple[DataClass, ...] = ()
 
 
 class Network:
@@ -100,8 +97,7 @@ class Network:
     def shape(self, rack: int, mbps: int) -> None:
         """Let the uplink of a rack carry so much from now on, both ways."""
         for namespace, device in ((self._racks[rack], "uplink"), (self._core, f"r{rack}")):
-            lines = class_lines(device, mbps, self._layout.classes)
-            _tc(namespace, [f"class change {line}" for line in lines])
+            _tc(namespace, [f"class change {class_line(device, mbps)}"])
 
     def join(self) -> str:
         """Join this machine itself to the core switch; return its address there."""
@@ -125,10 +121,10 @@ class Network:
             lines += ["link set uplink master switch up"]
             queues = []
             if rate is not None:
-                core_queues += shape_lines(f"r{rack}", rate, layout.queue_ms, layout.classes)
+                core_queues += shape_lines(f"r{rack}", rate, layout.queue_ms)
                 self._mark(self._core, f"r{rack}", rate)
                 self._mark(namespace, "uplink", rate)
-                queues += shape_lines("uplink", rate, layout.queue_ms, layout.classes)
+                queues += shape_lines("uplink", rate, layout.queue_ms)
             _ip(namespace, lines)
             for node in range(layout.nodes[rack]):
                 queues += self._add_node(rack, node)
@@ -159,11 +155,11 @@ class Network:
         )
         if layout.marks:
             _batch([*_inside(namespace), "tee", "/proc/sys/net/ipv4/tcp_ecn"], ["1"])
-        rate, queue_ms, classes = layout.interface_mbps, layout.queue_ms, layout.classes
+        rate, queue_ms = layout.interface_mbps, layout.queue_ms
         if rate is None:
             return []
-        _tc(namespace, shape_lines("eth0", rate, queue_ms, classes))
-        return shape_lines(f"n{node}", rate, queue_ms, classes)
+        _tc(namespace, shape_lines("eth0", rate, queue_ms))
+        return shape_lines(f"n{node}", rate, queue_ms)
 
     def _hold(self) -> int:
         """Make a namespace; return the process that it belongs to."""

@@ -14,7 +14,7 @@ from benchmarks.testbed.agreement import as_run, times_of
 from benchmarks.testbed.cases import Case
 from benchmarks.testbed.lasting import comes_apart
 from benchmarks.testbed.meeting import for_queue
-from benchmarks.testbed.modes import UNGATED, Mode
+from benchmarks.testbed.modes import Mode
 from benchmarks.testbed.run import BedRun
 from benchmarks.testbed.simulated import play_case
 from metronome_opt.engine.conditions import TCP, TcpShares
@@ -36,37 +36,6 @@ _TICKS = (6, 9, 24, 36, 60, 90, 120, 180)
 _NEVER = 500
 _SHOWN = {"together": "top", "three": "bottom"}
 _WIDTH, _ROW = 10.0, 0.22  # inches
-
-
-def draw_bursts(
-    panels: Mapping[str, Bursts],
-    *,
-    title: str,
-    until_ms: float,
-    strangers: Collection[frozenset[str]] = (),
-) -> Figure:
-    """Draw bursts over time, a panel for each run and a row for each job; overlaps are black.
-
-    Parameters
-    ----------
-    panels
-        By heading.
-    strangers
-        Pairs of jobs that share no link, whose bursts never meet.
-    """
-    rows = sum(len(bursts) + 1.6 for bursts in panels.values())
-    figure = new_figure(_WIDTH, _ROW * rows + 0.9)
-    figure.suptitle(title, fontsize=style.TITLE, parse_math=False)
-    heights = [len(bursts) + 1 for bursts in panels.values()]
-    grid = figure.subplots(
-        len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
-    )
-    for axes, (heading, bursts) in zip(grid[:, 0], panels.items(), strict=True):
-        draw_rows(axes, bursts, strangers)
-        axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
-        axes.set_xlim(0, until_ms)
-    grid[-1, 0].set_xlabel("time (ms)", fontsize=style.TEXT)
-    return figure
 
 
 def draw_case(
@@ -95,13 +64,15 @@ def draw_case(
         }
         played = play_case(case, mode, run.offsets, "tcp", 0, bursts=True, periods=run.periods)
         panels[f"{mode}, simulated"] = {job: seen.bursts_ms for job, seen in played.items()}
-    until = periods * max(job.period for job in case.jobs)
-    return draw_bursts(
-        panels,
-        title=f"{case.name}, {case.congestion}",
-        until_ms=until,
-        strangers=_strangers(case),
-    )
+    figure = new_figure(_WIDTH, _ROW * len(panels) * (len(case.jobs) + 1.6) + 0.9)
+    figure.suptitle(f"{case.name}, {case.congestion}", fontsize=style.TITLE, parse_math=False)
+    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (heading, bursts) in zip(grid, panels.items(), strict=True):
+        draw_rows(axes, bursts, _strangers(case))
+        axes.set_title(heading, fontsize=style.TEXT, loc="left", parse_math=False)
+        axes.set_xlim(0, periods * max(job.period for job in case.jobs))
+    grid[-1].set_xlabel("time (ms)", fontsize=style.TEXT)
+    return figure
 
 
 def _strangers(case: Case) -> set[frozenset[str]]:
@@ -228,7 +199,7 @@ def draw_agreement(tables: Mapping[str, pd.DataFrame], *, title: str) -> Figure:
         axes.plot(ends, ends, color=style.INK, linewidth=0.8)
         for sign in (0.9, 1.1):
             axes.plot(ends, [sign * end for end in ends], color="#999999", linewidth=0.6)
-        for (congestion, free), group in table.groupby(["congestion", table["mode"].isin(UNGATED)]):
+        for (congestion, free), group in table.groupby(["congestion", table["mode"] == "free"]):
             axes.scatter(
                 real[group.index],
                 simulated[group.index],

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,9 +19,8 @@ from pydantic import Field
 
 from benchmarks.testbed import clock
 from benchmarks.testbed.cases import CUSHION_MS, BedJob, Case
-from benchmarks.testbed.modes import Mode, begins_at, service, slots_of, weights
+from benchmarks.testbed.modes import Mode, begins_at
 from benchmarks.testbed.network import Network
-from benchmarks.testbed.shaping import data_classes
 from metronome_opt.allocation.slots.plan import Plan
 from metronome_opt.errors import InputError, MetronomeError
 from metronome_opt.files.records import FrozenMap, Record
@@ -69,7 +67,7 @@ class BedRun(Record):
     Parameters
     ----------
     offsets
-        Of the gated jobs, in ms; in mode ``start`` of those that begin at them.
+        Of the jobs that keep windows, in ms.
     periods
         Of the same jobs, in ms; None where the mode says what they are.
     jitter, seconds, uplink_mbps, queue_ms
@@ -126,13 +124,10 @@ def run_case(case: Case, mode: Mode, repeat: int, planned: Plan | None) -> BedRu
     BedError
         If a rank does not start, or none gives a result. A job that loses a rank has `ended`.
     """
-    weighs = weights(case, mode, planned)
-    classes = data_classes(weighs.values(), service(mode))
-    tos = {name: classes[weight].tos if classes else 0 for name, weight in weighs.items()}
-    with Network(replace(case.layout, classes=tuple(classes.values()))) as network:
+    with Network(case.layout) as network:
         ranks: dict[tuple[str, int], subprocess.Popen[str]] = {}
         try:
-            for job, tasks in _tasks(case, mode, repeat, planned, network, tos).items():
+            for job, tasks in _tasks(case, repeat, planned, network).items():
                 for rank, (place, task) in enumerate(tasks):
                     ranks[job, rank] = _start(network, place, case.program, task)
             for name, process in ranks.items():
@@ -216,17 +211,12 @@ def _job_run(name: str, seen: Mapping[tuple[str, int], dict[str, Any]]) -> JobRu
 
 
 def _tasks(
-    case: Case,
-    mode: Mode,
-    repeat: int,
-    planned: Plan | None,
-    network: Network,
-    tos: Mapping[str, int],
+    case: Case, repeat: int, planned: Plan | None, network: Network
 ) -> dict[str, list[tuple[tuple[int, int], dict[str, Any]]]]:
     """Return for each job the node of each rank, and what the rank is to do."""
-    begins = begins_at(case, mode, planned, repeat)
+    begins, slots = begins_at(case, repeat), planned or Plan({})
     taken = [0] * len(case.layout.nodes)
-    tasks, slots = {}, slots_of(mode, planned)
+    tasks = {}
     for name, job in zip(case.job_names, case.jobs, strict=True):
         places = []
         for rack in case.racks(job):
@@ -243,7 +233,6 @@ def _tasks(
         task = {
             "addresses": [network.address(*place) for place in places],
             "congestion": "cubic" if case.congestion == "ecn" else case.congestion,
-            "tos": tos[name],
             "begin_ms": begins[name],
             "end_ms": job.end or 1000 * case.seconds,
             "iterations": job.iterations,

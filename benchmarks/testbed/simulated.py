@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.testbed.cases import CUSHION_MS, Case
-from benchmarks.testbed.modes import STRETCH, Mode, begins_at, service, slots_of, weights
-from metronome_opt.allocation.slots.plan import Plan
+from benchmarks.testbed.modes import STRETCH, Mode, begins_at
 from metronome_opt.engine.conditions import TCP, TcpShares
 from metronome_opt.engine.engine import Engine
 from metronome_opt.engine.fluid.state import Floats
@@ -51,7 +50,7 @@ def play_case(
     offsets
         Of the gated jobs, in ms; None if nobody is.
     sharing
-        How links are shared, unless the mode has a network that knows weights.
+        How links are shared.
     seed
         Also of random beginnings, which are those of the repeat of this number.
     tcp
@@ -61,43 +60,28 @@ def play_case(
     periods
         Of the gated jobs, in ms; None for what the mode says.
     """
-    planned = None
-    if offsets is not None:
-        planned = Plan(offsets, periods or case.periods(STRETCH.get(mode, 0.0)))
-    weighs, begins = weights(case, mode, planned), begins_at(case, mode, planned, seed)
-    served = service(mode)
+    periods = periods or case.periods(STRETCH.get(mode, 0.0))
     instance = case.instance()
     runners = [
         EngineJob(
-            job.name,
-            Iteration.of_job(job, instance.slot_ms),
-            weighs[job.name],
-            stated.iterations,
-            len(job.links),
+            job.name, Iteration.of_job(job, instance.slot_ms), 1, stated.iterations, len(job.links)
         )
         for job, stated in zip(instance.jobs, case.jobs, strict=True)
     ]
     capacities = {link.name: float(link.capacity) for link in instance.links}
     watched = tuple(capacities) if bursts else ()
-    engine = Engine(
-        capacities,
-        runners,
-        sharing=sharing if served == "fair" else served,
-        seed=seed,
-        watched=watched,
-        tcp=tcp,
-    )
-    held, slots = {}, slots_of(mode, planned)
+    engine = Engine(capacities, runners, sharing=sharing, seed=seed, watched=watched, tcp=tcp)
+    held, offsets, begins = {}, offsets or {}, begins_at(case, seed)
     for index, (job, stated) in enumerate(zip(instance.jobs, case.jobs, strict=True)):
         begin = begins[job.name]
         engine.start_job(index, job.links, at=float(begin))
-        if job.name in slots.offsets:
+        if job.name in offsets:
             slot = WindowSchedule(
-                period_ms=float(slots.periods[job.name]),
+                period_ms=float(periods[job.name]),
                 tolerance_ms=float(CUSHION_MS),
                 bursts_ms=tuple(float(start) for start, _ in stated.bursts),
             )
-            first = _first_slot(begin, slots.offsets[job.name], slot)
+            first = _first_slot(begin, offsets[job.name], slot)
             engine.set_windows(index, slot, first)
             held[index] = max(0.0, first - begin)  # it may be late by a cushion
     _run_to_the_end(engine, case)

@@ -49,7 +49,7 @@ def connect(task: dict[str, Any]) -> tuple[socket.socket, socket.socket]:
     """Return the connection to the next rank and the one from the rank before."""
     rank, addresses = task["rank"], task["addresses"]
     with socket.create_server((addresses[rank], PORT)) as server:
-        to = _connection(addresses[(rank + 1) % len(addresses)], task["congestion"], task["tos"])
+        to = _connection(addresses[(rank + 1) % len(addresses)], task["congestion"])
         server.settimeout(STALLED_S)
         origin, _ = server.accept()
     origin.setblocking(False)
@@ -57,7 +57,7 @@ def connect(task: dict[str, Any]) -> tuple[socket.socket, socket.socket]:
     return to, origin
 
 
-def _connection(address: str, congestion: str, tos: int) -> socket.socket:
+def _connection(address: str, congestion: str) -> socket.socket:
     until = time.monotonic() + STALLED_S
     while True:
         made = socket.socket()
@@ -68,7 +68,6 @@ def _connection(address: str, congestion: str, tos: int) -> socket.socket:
                 f"no congestion control {congestion}; modprobe tcp_{congestion}"
             ) from None
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
         try:
             made.connect((address, PORT))
             return made

@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchmarks.allocation import price
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.perturbation import search_placements
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
@@ -136,6 +135,15 @@ def spots_of(problem: PlacedInstance) -> Places:
     """Return where the jobs of a problem are whose placements were chosen."""
     nodes = problem.places or {}
     return {name: Spot(tuple(its), problem.paths.get(name, ())) for name, its in nodes.items()}
+
+
+def price(occupancy: Occupancy) -> float:
+    """Return the cost of all placed jobs, one after the other."""
+    others, total = occupancy.copy(), 0.0
+    for name, each in occupancy.placed.items():
+        others.remove(name)
+        total += others.start(each.job, each.placement).cost
+    return total
 
 
 def compare_prices(scenario: Scenario) -> tuple[Value, Value]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.allocation import price
 from metronome_opt.allocation.placement_search import PlacementSearch, Places, Spot
 from metronome_opt.allocation.request import PlacedJob
 from metronome_opt.api import allocate
@@ -23,6 +22,7 @@ from tests.allocation.enumeration import (
     compare_slowdowns,
     draw_scenario,
     nodes_of,
+    price,
     spreads,
 )
 from tests.fabrics import tree

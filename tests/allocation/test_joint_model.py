@@ -7,7 +7,6 @@ from itertools import product
 
 import pytest
 
-from benchmarks.allocation import price
 from metronome_opt.allocation.joint_model import _build_pool, place_by_model
 from metronome_opt.allocation.occupancy import Occupancy
 from metronome_opt.allocation.placement_search import PlacementSearch
@@ -16,7 +15,7 @@ from metronome_opt.allocation.selection import lost
 from metronome_opt.scenario import Scenario
 from metronome_opt.scenario.flows import Placement
 from metronome_opt.solvers.budget import Budget
-from tests.allocation.enumeration import cheapest, draw_scenario
+from tests.allocation.enumeration import cheapest, draw_scenario, price
 from tests.allocation.test_scenario_search import job, scene
 from tests.simulation.scenes import switch
 

@@ -67,7 +67,7 @@ def pair(name: str, seed: int) -> Instance:  # noqa: ARG001
     return network(*(job(each, 4, (0, 2, 10)) for each in "ab"), capacity=10).replace(name=name)
 
 
-FAMILY = Family("pair", "for tests", 1, 1, cases("pair", "test", pair, [("", {})]))
+FAMILY = Family("pair", "for tests", 1, 1, cases("pair", pair, test=[("", {})]))
 NAME = "pair-test-0"
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.foreign.decide import DATA_SETS, decide, pair_fits, table
-from benchmarks.foreign.pscp import Pscp
+from benchmarks.foreign.decide import decide, pair_fits, table
+from benchmarks.foreign.pscp import ARCHIVE, make_cases, read_cases
 from metronome_opt.errors import InputError
 from tests.builders import job
 
-DATA = DATA_SETS["pscp"]
-REAL = Path(__file__).parents[2] / DATA.default_path
+REAL = Path(__file__).parents[2] / ARCHIVE
 # Two resources. On the first, six bursts of 1,000 meet gaps that hold five.
 TEXT = """nApps = 9
 nRes = 2
@@ -44,15 +43,15 @@ def archive(folder: Path, **files: str | bytes) -> Path:
 
 
 def test_each_resource_is_a_link() -> None:
-    first, second = Pscp().convert("Set 1/one.dat", TEXT)
-    assert (first.group, first.file) == ("Set 1", "one")
+    first, second = make_cases("Set 1/one.dat", TEXT)
+    assert (first.group, first.instance.name) == ("Set 1", "one-1")
     assert [link.capacity for link in first.instance.links] == [1]
     assert [(each.period, each.volume) for each in second.instance.jobs] == [(1000, 500), (5000, 2)]
     assert [each.name for each in second.instance.jobs] == ["5", "9"]
 
 
 def test_resources_are_decided_and_judged(tmp_path: Path) -> None:
-    outcomes = list(decide(DATA.cases(archive(tmp_path, one=TEXT, two=TEXT))))
+    outcomes = list(decide(read_cases(archive(tmp_path, one=TEXT, two=TEXT))))
     assert [(each.outcome, each.checked) for each in outcomes] == [
         ("load", True),
         ("fit", True),
@@ -81,7 +80,7 @@ def test_a_pair_by_trying_all_offsets(mine: int, theirs: int, fits: bool) -> Non
 )
 def test_damaged_files_are_one_line(tmp_path: Path, wrong: str | bytes, message: str) -> None:
     with pytest.raises(InputError) as error:
-        list(DATA.cases(archive(tmp_path, good=TEXT, wrong=wrong)))
+        list(read_cases(archive(tmp_path, good=TEXT, wrong=wrong)))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -89,7 +88,7 @@ def test_damaged_files_are_one_line(tmp_path: Path, wrong: str | bytes, message:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL.exists(), reason="the data set is not here")
 def test_the_first_resources_of_the_real_archive() -> None:
-    cases = DATA.cases(REAL)
+    cases = read_cases(REAL)
     outcomes = list(decide(next(cases) for _ in range(20)))
     assert all(each.outcome == "open" or each.checked is not False for each in outcomes)
     assert sum(each.outcome == "open" for each in outcomes) == 0

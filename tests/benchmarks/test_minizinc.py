@@ -104,9 +104,6 @@ def test_the_scaled_objective_is_the_contention(drawn: tuple[Instance, dict[str,
     assert math.gcd(*scaled.factors) in (0, 1)
 
 
-# ------------------------------------------------------------------ what cannot be written
-
-
 # ------------------------------------------------------------------ solved by Gecode
 
 

@@ -17,7 +17,6 @@ from benchmarks.step_times.compare import (
     placements_table,
     predict,
     smallest_batches,
-    write_made_data,
 )
 from benchmarks.step_times.measurements import Step, read_steps
 from benchmarks.step_times.prediction import (
@@ -29,6 +28,13 @@ from benchmarks.step_times.prediction import (
     step_s,
 )
 
+SIA = """local_bsz,step_time,sync_time,placement
+4,0.192,0.005,1
+4,0.259,0.032,2
+4,0.214,0.019,11
+4,0.566,0.365,44
+4,0.916,0.725,8
+"""
 MURI = """num_gpu,model_name,batch_size,iteration_time
 1,bert,4,178
 8,bert,4,192
@@ -41,8 +47,13 @@ def step(placement: Placement, seconds: float, sync: float | None = None, batch:
     return Step("azure", "bert", batch, placement, seconds, sync, 0.2)
 
 
+def write_sia(folder: Path) -> None:
+    (folder / "sia").mkdir()
+    (folder / "sia" / "bert-azure.csv").write_text(SIA)
+
+
 def test_steps_of_both_publications_are_read(tmp_path: Path) -> None:
-    write_made_data(tmp_path)
+    write_sia(tmp_path)
     (tmp_path / "muri").mkdir()
     (tmp_path / "muri" / "trace.csv").write_text(MURI)
     steps = read_steps(tmp_path)
@@ -107,7 +118,7 @@ def test_causes_of_outliers(seconds: float, sync: float, batch: int, cause: Caus
 
 
 def test_tables_agree_with_each_other(tmp_path: Path) -> None:
-    write_made_data(tmp_path)
+    write_sia(tmp_path)
     predictions = predict(read_steps(tmp_path))
     placements = placements_table(predictions).set_index("placement")
     # 0.192 s on one GPU; eight GPUs send 1.75 * 435.6 MB each through 12.5 GB/s.

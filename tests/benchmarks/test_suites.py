@@ -61,8 +61,12 @@ FAMILY = Family(
     about="for tests",
     version=3,
     time_limit_s=1,
-    cases=cases("tiny", "test", tiny, [("", {}), ("6", {"period": 6}), ("6", {"period": 6})])
-    + cases("tiny", "tune", tiny, [("", {})]),
+    cases=cases(
+        "tiny",
+        tiny,
+        test=[("", {}), ("6", {"period": 6}), ("6", {"period": 6})],
+        tune=[("", {})],
+    ),
 )
 
 

@@ -13,7 +13,6 @@ import typer
 
 import benchmarks.__main__
 import benchmarks.evaluation.__main__
-import benchmarks.slowdowns
 import benchmarks.testbed.__main__
 from benchmarks.program import run_program
 from metronome_opt.bench.simulations import FILE, SimulationRecord
@@ -50,9 +49,11 @@ def test_all_commands_refuse_repeated_options(program: typer.Typer) -> None:
 def test_program_of_one_command_refuses_it_too(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["slowdowns", "--seed", "1", "--seed", "2"])
+    def main(seed: int = 1) -> None: ...
+
+    monkeypatch.setattr(sys, "argv", ["main", "--seed", "1", "--seed", "2"])
     with pytest.raises(SystemExit) as ended:
-        run_program(benchmarks.slowdowns.main)
+        run_program(main)
     assert ended.value.code == 2
     assert "given more than once, last as '2'" in capsys.readouterr().err
 

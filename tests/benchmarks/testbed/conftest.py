@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import benchmarks.testbed.__main__ as bed
+from benchmarks.program import run_app
+from benchmarks.testbed.__main__ import app
 from benchmarks.testbed.network import missing
 
 CASES = """\
 format: metronome-testbed/1
 cases:
 - {name: alone, split: test, seconds: 1, jobs: [{period: 100, bursts: [[0, 40]]}]}
-- {name: alike, split: test, seconds: 1, congestion: bbr, jobs: [{period: 100, bursts: [[0, 40]]}]}
 - {name: tuned, split: tuning, seconds: 1, jobs: [{period: 100, bursts: [[0, 40]]}]}
 - name: pair
   split: tuning
@@ -34,8 +34,9 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["testbed", *map(str, arguments)])
-        status = bed.main()
-        return (status, *capsys.readouterr())
+        with pytest.raises(SystemExit) as ended:
+            run_app(app)
+        return (int(ended.value.code or 0), *capsys.readouterr())
 
     return run
 

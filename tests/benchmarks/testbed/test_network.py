@@ -100,23 +100,6 @@ def test_jobs_have_ranks_in_all_their_racks_and_come_and_go() -> None:
     assert median(times_of(run.jobs["a"])) == pytest.approx(200, rel=0.05)
 
 
-# ------------------------------------------------------------------ weights
-
-
-def test_a_light_job_delays_a_heavy_one_only_on_fair_links() -> None:
-    """The light one always sends: with half of the link a burst takes twice as long."""
-    light, heavy = bed_job(100, (0, 100)), bed_job(200, (0, 80), weight=10)
-    case = bed_case(light, heavy, name="weights", seconds=3)
-    modes: tuple[Mode, ...] = ("free", "weighted", "strict")
-    fair, weighted, strict = (
-        median(end - begin for _, begin, end in run.jobs["b"].bursts_ms)
-        for run in (quiet_run(case, mode, 7) for mode in modes)
-    )
-    assert fair > 1.4 * 80
-    assert weighted < 0.8 * fair
-    assert strict < 1.2 * 80
-
-
 # ------------------------------------------------------------------ a real training
 
 
