@@ -102,7 +102,7 @@ def solve(
     cushion_slots: int = 0,
     executor: Executor | int | str | None = None,
 ) -> Result:
-    """Choose time slots at given placements: an exact problem with value, bound and gap.
+    """Choose offsets at given placements: an exact problem with value, bound and gap.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class Model:
         return Instance.from_dict(document)
 
     def solve(self, *arguments: Any, **options: Any) -> Result:
-        """Choose time slots; the arguments are those of `metronome_opt.solve`."""
+        """Choose offsets; the arguments are those of `metronome_opt.solve`."""
         return solve(self.instance(), *arguments, **options)
 
     def allocate(self, *arguments: Any, **options: Any) -> Result:

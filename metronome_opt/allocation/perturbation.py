@@ -88,7 +88,7 @@ def search_placements(
 def perturb_placements(
     occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
-    """Return other placements for some jobs that share links, omitting half; None if none fit."""
+    """Place some jobs that share links anew, skipping half of the candidates; None if none fit."""
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
     if not movable:

@@ -110,6 +110,11 @@ class Interval:
         low, high = (None if end is None else end - value for end in (self.low, self.high))
         return Interval(self.mean - value, low, high, self.count)
 
+    def exponential(self) -> Interval:
+        """Return the interval of a geometric mean, where this is that of logarithms."""
+        low, high = (None if end is None else math.exp(end) for end in (self.low, self.high))
+        return Interval(math.exp(self.mean), low, high, self.count)
+
 
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of independent values and its 95 % confidence interval, by Student's t.
@@ -179,20 +184,20 @@ class StudyPart:
         return self._interval(self.runs_of(policy)[measure].droplevel("policy"), policy)
 
     def mean_ratio(self, policy: str, against: str, measure: str) -> Interval | None:
-        """Return the mean of the ratios of a measure in pairs of runs of one scenario.
+        """Return the geometric mean of the ratios of a measure in pairs of runs of one scenario.
 
-        The ratio of 0 to 0 is 1; one is infinite where a number of the two is not known.
+        Against a third policy it is the product of two, and its interval that of the logarithms
+        (Fleming and Wallace, CACM 29, 1986). The ratio of 0 to 0 is 1; None if one is 0 or not
+        known.
         """
         if not {policy, against} <= {name for _, _, name in self._done}:
             return None
-        runs = self._by_policy[measure]
-        pairs = runs[runs[policy].notna() & runs[against].notna()]
-        top, bottom = pairs[policy].to_numpy(), pairs[against].to_numpy()
-        known = np.isfinite(top) & np.isfinite(bottom)
-        ratios = np.full(len(pairs), np.inf)
-        np.divide(top, bottom, out=ratios, where=known & (bottom != 0))
-        ratios[known & (top == bottom)] = 1.0
-        return self._interval(pd.Series(ratios, pairs.index), policy, against)
+        pairs = self._by_policy[measure][[policy, against]].dropna()
+        top, bottom = pairs[policy], pairs[against]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log(top / bottom).mask(np.isfinite(top) & (top == bottom), 0.0)
+        found = self._interval(logarithms.fillna(np.inf), policy, against)
+        return None if found is None else found.exponential()
 
     @cached_property
     def _by_policy(self) -> pd.DataFrame:
@@ -354,8 +359,8 @@ def write_tables(records: Sequence[SimulationRecord], folder: str | Path) -> lis
 
     The first two have the runs that were done. The third has the means of all measures over the
     seeds with 95 % intervals, of the whole study and of every cell; a row with ``against`` is the
-    mean of ratios in pairs of runs of one scenario. Unknown values are empty. An `InputError` as of
-    `split_study`, or if something cannot be written.
+    geometric mean of ratios in pairs of runs of one scenario. Unknown values are empty. An
+    `InputError` as of `split_study`, or if something cannot be written.
     """
     records = keep_latest(records)
     estimates = [row for part in split_study(records) for row in _estimates(part)]

@@ -16,7 +16,7 @@ COMMANDS = {
     "init": "Write a small, complete scenario to FILE, to be changed.",
     "validate": "Check FILE and describe its contents.",
     "allocate": "Choose where jobs run, which are gated and when they send.",
-    "solve": "Choose time slots at given placements: an exact problem with value, bound and gap.",
+    "solve": "Choose offsets at given placements: an exact problem with value, bound and gap.",
     "import": "Read nodes, links, workloads and claims of a cluster into a scenario.",
     "fit": "Test whether all jobs of FILE can be gated.",
     "pareto": "Find the Pareto front of FILE for two objectives.",

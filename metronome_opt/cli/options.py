@@ -55,7 +55,7 @@ CushionSlots = Annotated[
     typer.Option(min=0, metavar="G", help="Slots added to every burst."),
 ]
 NETWORKS = (
-    "Sharing of links: fair (RoCE, InfiniBand, short queues), tcp (deep queues), weighted or "
+    "Sharing of links: fair (RoCE, short queues), tcp (deep queues), weighted or "
     "strict by priority, or gated jobs first."
 )
 Network = Annotated[str | None, typer.Option(help=NETWORKS, show_default="that of FILE")]

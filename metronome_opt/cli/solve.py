@@ -1,4 +1,4 @@
-"""``metronome solve``: choose time slots at given placements."""
+"""``metronome solve``: choose offsets at given placements."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def solve(
     claims: options.ClaimsFolder = None,
     as_json: options.Json = False,
 ) -> int:
-    """Choose time slots at given placements: an exact problem with value, bound and gap.
+    """Choose offsets at given placements: an exact problem with value, bound and gap.
 
     Contention is minimised unless objectives are named. Jobs of a scenario that do not state nodes
     are placed at the nearest ones. With stretch among the objectives periods are stretched as well.

@@ -242,7 +242,7 @@ def _change(times: IterationTimes, job: Job) -> Fraction | None:
 
 
 def gain_text(instance: Instance, schedule: Schedule, times: IterationTimes) -> str:
-    """Return a line: the mean slowdown now and before, and what nodes and slots bring of it.
+    """Return a line: the mean slowdown now and before, and what nodes and windows bring of it.
 
     A further line says that gating makes the jobs slower, as that of minimum contention may.
 

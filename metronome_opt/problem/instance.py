@@ -196,7 +196,7 @@ class Instance(Record):
     traffic_classes
         Number of classes that links serve in strict order, the highest first; 1 for none.
     network
-        How links are shared: max-min ``fair``, as with RoCE, InfiniBand and short queues; at random
+        How links are shared: max-min ``fair``, as with RoCE and short queues; at random
         like bursts over ``tcp`` in deep queues; ``weighted`` by weight; or in ``strict`` order.
     """
 

@@ -107,7 +107,7 @@ class Cluster(Record):
     has_core
         Whether racks that stand in no other one are connected; if not, no job is in two of them.
     network
-        How links are shared: ``fair`` (RoCE, InfiniBand, short queues), ``tcp`` (queues as deep as
+        How links are shared: ``fair`` (RoCE, short queues), ``tcp`` (queues as deep as
         those that it was fitted to), by priority ``weighted`` or ``strict``.
     """
 

@@ -41,7 +41,7 @@ _BUILTIN = {
     "mltcp": ("nearest; hosts send faster the more of an iteration is sent", "transport", "Mltcp"),
     "crux": ("nearest; links serve jobs of higher GPU intensity first", "transport", "Crux"),
     "metronome": ("placements and starts by what they cost all jobs", "metronome", "Metronome"),
-    "ideal": ("a network without contention: the bound", "baselines", "Ideal"),
+    "ideal": ("as default, on a network without contention", "baselines", "Ideal"),
 }
 BUILTIN_POLICIES = tuple(_BUILTIN)
 """Names of the policies of this package."""

@@ -168,7 +168,10 @@ class Nearest(Policy):
 
 
 class Ideal(SpreadPolicy):
-    """Places tasks as `SpreadPolicy`, on a network without contention: a bound for all policies."""
+    """Places tasks as `SpreadPolicy`, on a network without contention.
+
+    No policy gains more by avoiding contention; where iterations depend on placements, others may.
+    """
 
     has_contention = False
 

@@ -38,7 +38,7 @@ def reservation(
 
 
 def state_of(*placed: Reservation) -> ClusterState:
-    """Return the cluster with some jobs in their places."""
+    """Return the cluster with some jobs on their nodes."""
     return small.state_of(spec(), *placed)
 
 
