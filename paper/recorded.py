@@ -20,16 +20,10 @@ from benchmarks.evaluation.figures import Figure, Figures
 from benchmarks.evaluation.plan import HOME as CHECKOUT
 from benchmarks.evaluation.recorded import RECORDS
 from benchmarks.evaluation.written import FIGURES, read_figures
-from benchmarks.testbed.agreement import as_run, steady, times_of, usable
-from benchmarks.testbed.cases import JITTER, QUEUES, read_cases
-from benchmarks.testbed.placed import FILE as PLACED
-from benchmarks.testbed.placed import summary
-from benchmarks.testbed.run import BedRun
-from metronome_opt.files.journal import read_journal
+from benchmarks.testbed.recorded import testbed_figures
 
 _REPORTED = CHECKOUT / "benchmarks" / "reported"
 _MEASURED = CHECKOUT / "benchmarks" / "measured.csv"
-_TESTBED = {JITTER: "testbed/{0.name}/{0.jitter}", QUEUES: "testbed/queues/{0.name}/{0.queue_ms}"}
 
 
 def recorded_figures(folder: Path = RECORDS) -> Figures:
@@ -71,31 +65,3 @@ def _steps() -> Iterator[tuple[str, Figure]]:
 
 def _rows(path: Path) -> list[dict[Hashable, Any]]:
     return pd.read_csv(path, comment="#").to_dict("records")
-
-
-def testbed_figures() -> Figures:
-    """Return mean iterations over periods on real TCP, free and in windows, first ones left out.
-
-    Those of ``queues`` are over cubic and 200 Mbit/s, by queue in ms.
-    """
-    found: dict[str, list[float]] = defaultdict(list)
-    for path, cell in _TESTBED.items():
-        cases = {case.name: case for case in read_cases(path)}
-        for run in steady(read_journal([path.with_suffix(".jsonl.xz")], BedRun)):
-            case = as_run(cases[run.case], run)
-            if (case.congestion, case.uplink_mbps) != ("cubic", 200):
-                continue
-            key = cell.format(case) + ("/gated" if run.periods else "/free")
-            for name, job in zip(case.job_names, case.jobs, strict=True):
-                found[key].append(float(times_of(run.jobs[name])[1:].mean()) / job.period)
-    return {key: Figure(sum(values) / len(values)) for key, values in found.items()} | _placed()
-
-
-def _placed() -> Figures:
-    """Return mean iterations of clusters over periods, by how jobs were placed."""
-    runs = usable(read_journal([PLACED.with_suffix(".jsonl.xz")], BedRun))
-    found = {"testbed/placed/runs": Figure(len(runs))}
-    means = summary(runs).T.mean()
-    for way in means.index.unique("placed"):
-        found[f"testbed/placed/{way}/free"] = Figure(float(means[way, "free"]))
-    return found

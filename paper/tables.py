@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from benchmarks.evaluation.blocks import FACTORS
+from benchmarks.evaluation.blocks import BY_PLACEMENT, FACTORS
 from benchmarks.evaluation.figures import (
     PLACES,
     SLOTS,
@@ -18,11 +18,13 @@ from benchmarks.evaluation.plan import Part, read_plan
 from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS
 from paper.values import number, tex, with_half
 
+_NODES = "metronome:waits=no:slots=no"
 _ROWS = {
     **{each: f"\\of{{{each}}}" for each in ("default", "nearest", "exclusive")},
     **{each: f"\\of{{{each}}}" for each in ("cassini", "mltcp", "crux")},
     SLOTS: "windows only",
-    PLACES: "placement only",
+    _NODES: "nodes only",
+    PLACES: "no windows",
     SUBJECT: f"\\of{{{SUBJECT}}}",
     "ideal": "no contention",
 }
@@ -39,6 +41,7 @@ class _Column(NamedTuple):
 
 
 _COLUMNS = (
+    _Column("screening", "saturated", "regimes/all", "saturated"),
     _Column("screening", "mean, \\of{default}", "regimes/all", "over-default/completion"),
     _Column("screening", "mean", "regimes/all"),
     _Column("screening", "tail", "regimes/all", "tail"),
@@ -56,8 +59,8 @@ _SETTINGS |= {"busy": "send, \\%", "jitter": "jitter, \\%", "sharing": "sharing"
 _BROUGHT = (
     ("packing", "nearest", "over-default/"),
     ("all", SUBJECT, "over-default/"),
-    ("windows", SLOTS, ""),
-    ("placement", PLACES, ""),
+    ("windows only", SLOTS, ""),
+    ("no windows", PLACES, ""),
     ("all", SUBJECT, ""),
     ("no contention", "ideal", ""),
 )
@@ -66,9 +69,10 @@ _BROUGHT = (
 _CLASSES = (
     ("1/10", "slowdown", ("1", "10")),
     ("1/10", "lateness", ("1", "10")),
-    ("1/4/16", "slowdown", ("1", "16")),
+    ("1/4/16", "slowdown", ("1", "4", "16")),
+    ("1/4/16", "lateness", ("1", "4", "16")),
 )
-"""Columns of `priority`: weights of classes, a measure, and the lowest and highest class."""
+"""Columns of `priority`: weights of classes, a measure, and classes."""
 
 _NETWORKS = {"fair": "fair", "tcp": "TCP"}
 _PLANNED = {
@@ -84,6 +88,7 @@ _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
 _NONE = "--"
+_LEVEL = 0.05
 
 
 def _tabular(
@@ -114,12 +119,15 @@ def policies(figures: Figures) -> str:
         planned = _part(column.label.split("/")[0]).policies
         base = next(each for each in ("nearest", "default") if each in planned)
         base = "default" if column.measure.startswith("over-default") else base
-        is_level = column.measure == "lost"
+        is_level = column.measure in ("lost", "saturated")
         if policy not in planned or (policy == base and not is_level):
             return _NONE
         if policy == "default" and column.group in _SPREAD and not is_level:
             return _NONE
-        return tex(figures, f"{column.label}/{policy}/{column.measure}", "ci", small=True)
+        if policy == "ideal" and column.label.split("/")[0] in BY_PLACEMENT:
+            return _NONE
+        macro = "num" if column.measure == "saturated" else "ci"
+        return tex(figures, f"{column.label}/{policy}/{column.measure}", macro, small=True)
 
     rows = ([shown, *(cell(policy, each) for each in _COLUMNS)] for policy, shown in _ROWS.items())
     top = ["", *_spans(each.group for each in _COLUMNS)]
@@ -131,9 +139,10 @@ def cells(figures: Figures) -> str:
     """Return what decisions bring in contended cells and at corners, marked where tests say so."""
 
     def change(key: str) -> str:
-        level = figures.get(f"{key}p")
-        star = "\\tested" if level is not None and level.mean <= 0.05 else ""
-        return tex(figures, f"{key}completion", "ci", small=True) + star
+        level, figure = figures.get(f"{key}p"), figures.get(f"{key}completion")
+        if figure is None or level is None or level.mean > _LEVEL:
+            return tex(figures, f"{key}completion", "ci", small=True)
+        return with_half(figure, "{:+.2f}" if abs(figure.mean) < 0.05 else "{:+.1f}") + "\\tested"
 
     shown = {label: text for values in FACTORS.values() for label, text in values.items()}
     rows = []
@@ -188,11 +197,13 @@ def published(figures: Figures) -> str:
 
 def priority(figures: Figures) -> str:
     """Return slowdown and lateness by priority, for each policy and way of sharing."""
-    columns = [(weights, measure, each) for weights, measure, ends in _CLASSES for each in ends]
+    columns = [
+        (weights, measure, each) for weights, measure, classes in _CLASSES for each in classes
+    ]
 
     def cell(key: str) -> str:
         figure = figures.get(key)
-        return tex({}, key) if figure is None else with_half(figure, "{:.2f}")
+        return tex({}, key) if figure is None else with_half(figure, "{:.3f}")
 
     part, rows = _part("priority"), []
     for sharing in ("fair", "weighted", "strict"):

@@ -16,7 +16,7 @@ _LEVELS = ("running", "estimate", "free", "gated", "slowdown", "lateness")
 _LEVEL = "{:.3f}"
 _COUNTS = (
     *("seeds", "cells", "runs", "failed", "shorter", "longer", "tested"),
-    *("solved", "instances", "harmed", "pairs"),
+    *("solved", "instances", "harmed", "pairs", "saturated", "stable"),
 )
 KINDS = {
     **dict.fromkeys(_CHANGES, "{:+.1f}"),

@@ -62,6 +62,7 @@ def run(
     studies = {name: part for name, part in parts.items() if isinstance(part, Part)}
     most = seeds or max([SMALL_SEEDS if small else part.seeds for part in studies.values()] or [1])
     for each in sorted({most, *(count for count in _ROUNDS if count < most)}):
+        before = read_index(records)
         for name, part in studies.items():
             count = min(each, part.seeds)
             restore_part(name, folder / name / FILE, records)
@@ -74,9 +75,13 @@ def run(
                 traces=traces,
                 width=jobs or os.cpu_count() or 1,
             )
-            command = f"python -m benchmarks.evaluation run {name}" + " --small" * small
-            _tell(name, record_part(name, found, [command], part.planned(small=small), records))
-        write_figures(records)
+            entry, planned = before.parts.get(name), part.planned(small=small)
+            last = max(record.started for record in found)
+            if entry is None or (entry.last, entry.left) != (last, planned - len(found)):
+                command = f"python -m benchmarks.evaluation run {name}" + " --small" * small
+                _tell(name, record_part(name, found, [command], planned, records))
+        if read_index(records) != before:
+            write_figures(records)
     for name, race in parts.items():
         if isinstance(race, Race):
             path = folder / f"{name}.jsonl"

@@ -24,7 +24,12 @@ FACTORS: Mapping[str, Mapping[str, str]] = {
     "sharing": {"sharing=fair": "fair", "sharing=tcp": "TCP"},
 }
 """Slices of `regimes` by factor, with what stands for their values."""
-DECISIONS = {"placement": PLACES, "windows": SLOTS, "both": SUBJECT, "no contention": "ideal"}
+DECISIONS = {
+    "no windows": PLACES,
+    "windows only": SLOTS,
+    "all decisions": SUBJECT,
+    "no contention": "ideal",
+}
 """Policies by the decisions that they take."""
 _JOBS = {
     "rings, all regimes": "regimes/sharing={}",
@@ -34,21 +39,36 @@ _JOBS = {
     "two to four on one link": "one-link/all",
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
+BY_PLACEMENT = ("sia", "muri")
+"""Parts whose iterations depend on placements, so that those of `ideal` are no measure of them."""
 _LEFT = """\
 **Sharing links matters more than timing.** On the nearest nodes jobs of Sia's arrivals run {} times
-as long as on networks of their own, and at least {} whatever windows, shifts or priorities do;
-where `metronome` places them they run {} times as long, at least {}."""
+as long as at their best; perfect windows, shifts or priorities would leave an estimated {}. Where
+`metronome` places them they run {} times as long, and an estimated {} would be left."""
 _GAINS = """\
-**You study clusters.** Where 200 jobs come and go on 64 GPUs, in {} regimes of fabric, periods,
-bursts, jitter and sharing ({} seeds), mean completion changes by {} against jobs spread over free
-GPUs, as Kubernetes does by default, and by {} against the nearest nodes
-([map](benchmarks/README.md#what-a-schedule-brings)). Where equal jobs meet on shared uplinks,
-windows change it by {}, and no contention at all would by {}."""
+**You study clusters.** 200 jobs come and go on 64 GPUs, in {} regimes ({} seeds). Spread over free
+GPUs, as by Kubernetes' default, they saturate {} (mean completion more than doubles), on nearest
+nodes {}, under `metronome` {}. In the others, `metronome` changes mean completion by {} against
+spreading, and by {} against nearest nodes ([map](benchmarks/README.md#what-a-schedule-brings)). In
+rings of jobs of one model, with fairly shared uplinks, windows change it by {}, MLTCP, congestion
+control on all hosts, by {}."""
+_SATURATED = """\
+Of the {} cells `default` saturates {}, `nearest` {}, windows alone {} and `metronome` {}: mean
+completion is more than twice that without contention, since the queue grows for as long as jobs
+come. There `metronome` changes it by {} against `default`, and by {} against `nearest`; with more
+jobs it would probably by more. Such cells are in none of the other means against these, so slices
+that lose many of them, as those of narrow uplinks, understate what they have to gain."""
 _PROOFS = """\
 **You solve scheduling problems.** An exact model, stored instances with certificates, and a solver
 that proves what textbook models cannot: of {} instances of 13 jobs on 28 links `auto` proves {} in
 {} s, our models for CP-SAT {} and for MILP {}, time-indexed CP-SAT as in textbooks {}
 ([which solver when](docs/solvers.md))."""
+_OPERATES = """\
+**You operate a cluster.** `import` reads what `kubectl get` prints, `allocate` plans, `claims`
+writes `STBandwidthClaim` manifests, and a [gate](docs/gate.md) in the training loop holds each
+burst until its window. On the [test bed](benchmarks/testbed/README.md), over real TCP with short
+queues, iterations on one link took {} times their period ungated and {} in windows (two jobs), {}
+and {} (three), {} and {} (two of unlike periods)."""
 _SINGLE = "gpus=1"
 _PROVERS = "auto", "cpsat", "milp", "textbook.py:cpsat"
 
@@ -74,7 +94,9 @@ def _tested(figures: Figures, key: str) -> str:
     """Return a change, with a star if it is not by chance by Holm's procedure over all cells."""
     level = figures.get(f"{key}p")
     star = "*" if level is not None and level.mean <= 0.05 else ""
-    return _level(figures.get(f"{key}completion"), 1) + star
+    figure = figures.get(f"{key}completion")
+    is_small = figure is not None and abs(figure.mean) < 0.05
+    return _level(figure, 2 if star and is_small else 1) + star
 
 
 def by_factor(figures: Figures) -> str:
@@ -83,21 +105,19 @@ def by_factor(figures: Figures) -> str:
     rows = [
         [
             f"{factor}: {', '.join(values.values())}",
+            ", ".join(_count(figures.get(f"regimes/{label}/stable")) for label in values),
             *(
-                ", ".join(_mean(figures, f"regimes/{label}/{key}") for label in values)
+                ", ".join(
+                    _level(figures.get(f"regimes/{label}/{key}completion"), 1).partition(" ")[0]
+                    for label in values
+                )
                 for key in keys
             ),
         ]
         for factor, values in FACTORS.items()
     ]
     seeds = _count(figures.get("regimes/all/seeds"))
-    return _table([f"factor, {seeds} seeds", "packing", *DECISIONS], rows)
-
-
-def _mean(figures: Figures, key: str) -> str:
-    """Return a mean change, with a star as `_tested`."""
-    text = _tested(figures, key)
-    return text.partition(" ")[0] + ("*" if text.endswith("*") else "")
+    return _table([f"factor, {seeds} seeds", "cells", "packing", *DECISIONS], rows)
 
 
 def _cells(part: str, figures: Figures) -> str:
@@ -138,8 +158,9 @@ def measures(figures: Figures) -> str:
         changes = (_level(figures.get(f"{key}/over-default/{each}"), 1) for each in shown)
         groups = (_count(figures.get(f"{key}/{each}")) for each in ("met", "fitting", "gated"))
         lost = _level(figures.get(f"{key}/lost"), 1)
-        rows.append([f"`{policy}`", *changes, lost, ", ".join(groups)])
-    return _table(["policy", *shown.values(), "GPU hours lost", "groups"], rows)
+        saturated = _count(figures.get(f"{key}/saturated"))
+        rows.append([f"`{policy}`", *changes, lost, saturated, ", ".join(groups)])
+    return _table(["policy", *shown.values(), "GPU hours lost", "saturated", "groups"], rows)
 
 
 def priority(figures: Figures) -> str:
@@ -159,7 +180,7 @@ def priority(figures: Figures) -> str:
 
 def _by_priority(figures: Figures, start: str) -> str:
     known = sorted(int(key.removeprefix(start)) for key in figures if key.startswith(start))
-    return ", ".join(_level(figures[f"{start}{each}"], 2) for each in known) or _DASH
+    return ", ".join(_level(figures[f"{start}{each}"], 3) for each in known) or _DASH
 
 
 def _level(figure: Figure | None, digits: int) -> str:
@@ -176,25 +197,43 @@ def jobs(figures: Figures) -> str:
     for shown, part in _JOBS.items():
         fair, tcp = (part.format(each) for each in SHARING)
         gain = _level(figures.get(f"{fair}/metronome/completion"), 1) if fair != tcp else _DASH
-        policies = "metronome", "mltcp", "ideal"
-        others = (_level(figures.get(f"{tcp}/{each}/completion"), 1) for each in policies)
-        rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, *others])
+        ours, mltcp, alone = (
+            _level(figures.get(f"{tcp}/{each}/completion"), 1)
+            for each in ("metronome", "mltcp", "ideal")
+        )
+        alone = _DASH if part.split("/")[0] in BY_PLACEMENT else alone
+        rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, ours, mltcp, alone])
     return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
 
 
 def gains(figures: Figures) -> str:
-    """Return a sentence on what placement and windows bring."""
-    changes = [
-        change(figures.get(key))
-        for key in (
-            "regimes/all/metronome/over-default/completion",
-            "regimes/all/metronome/completion",
-            "fleets/sharing=fair/metronome/completion",
-            "fleets/sharing=fair/ideal/completion",
-        )
+    """Return what placement and windows bring, in a few sentences."""
+    counts = ["cells", "all/seeds", *(f"all/{each}/saturated" for each in ("default", "nearest"))]
+    numbers = [
+        *(_count(figures.get(f"regimes/{key}")) for key in [*counts, "all/metronome/saturated"]),
+        *(
+            change(figures.get(key))
+            for key in (
+                "regimes/all/metronome/over-default/completion",
+                "regimes/all/metronome/completion",
+                "fleets/sharing=fair/metronome/completion",
+                "fleets/sharing=fair/mltcp/completion",
+            )
+        ),
     ]
-    counts = [_count(figures.get(f"regimes/{key}")) for key in ("cells", "all/seeds")]
-    return _NOTHING if _DASH in changes else _GAINS.format(*counts, *changes)
+    return _NOTHING if _DASH in numbers else _GAINS.format(*numbers)
+
+
+def saturated(figures: Figures) -> str:
+    """Return which cells policies saturate, and what `metronome` changes there."""
+    policies = ("default", "nearest", SLOTS, SUBJECT)
+    changes = (f"regimes/saturated/{SUBJECT}/{over}completion" for over in ("over-default/", ""))
+    numbers = [
+        _count(figures.get("regimes/cells")),
+        *(_count(figures.get(f"regimes/all/{each}/saturated")) for each in policies),
+        *(change(figures.get(key)) for key in changes),
+    ]
+    return _NOTHING if _DASH in numbers else _SATURATED.format(*numbers)
 
 
 def proofs(figures: Figures) -> str:
@@ -206,6 +245,16 @@ def proofs(figures: Figures) -> str:
     race = read_plan()["solvers"]
     limit = race.time_limit if isinstance(race, Race) else _DASH
     return _PROOFS.format(count, solved[0], limit, *solved[1:])
+
+
+def operates(figures: Figures) -> str:
+    """Return a sentence on what windows bring on real connections with short queues."""
+    numbers = [
+        _number(figures.get(f"testbed/queues/{case}/1/{kind}"))
+        for case in ("two", "three", "unlike")
+        for kind in ("free", "gated")
+    ]
+    return _NOTHING if _DASH in numbers else _OPERATES.format(*numbers)
 
 
 def left(figures: Figures) -> str:
@@ -282,7 +331,9 @@ def _count(figure: Figure | None) -> str:
 BLOCKS: Mapping[str, Callable[[Figures], str]] = {
     "gains": gains,
     "proofs": proofs,
+    "operates": operates,
     "map": by_factor,
+    "saturated": saturated,
     **{part: partial(_cells, part) for part in ("corners", "contended")},
     "measures": measures,
     "priority": priority,

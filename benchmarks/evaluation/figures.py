@@ -1,12 +1,16 @@
 """The figures of the evaluation: a number with its interval by name.
 
 ``corners/sharing=tcp/metronome/completion`` is by how many per cent mean completion under
-`metronome` differs from that on the nearest nodes, in pairs of runs of one scenario: the mean over
-seeds of the mean over the cells with ``sharing=tcp``, or over ``all``; ``metronome/over-default/``
-is against `default`. Intervals are those of Student's t, 95 %, over seeds; with one seed there is
-no figure. With many cells some differ by chance: ``.../p`` of a cell is the level at which it
-differs by Holm's procedure over all cells of a part that can be tested, and ``.../shorter``,
-``.../longer`` and ``.../tested`` count cells that do at 5 %, and those that can be tested.
+`metronome` differs from that on the nearest nodes, in pairs of runs of one scenario: the geometric
+mean over seeds and the cells with ``sharing=tcp``, or ``all``; ``metronome/over-default/`` is
+against `default`. A policy saturates a cell if mean completion exceeds `SATURATION` times that
+without contention: jobs queue for as long as jobs come, and changes grow with their number. So
+changes against a policy are over the ``stable`` cells, and over the others in ``saturated/``;
+single cells have theirs in any case. Intervals are those of Student's t, 95 %, over seeds; with one
+seed there is no figure. With many cells some differ by chance: ``.../p`` of a cell is the level at
+which it differs by Holm's procedure over all cells of a part that can be tested, and
+``.../shorter``, ``.../longer`` and ``.../tested`` count cells that do at 5 %, and those that can be
+tested.
 """
 
 from __future__ import annotations
@@ -38,8 +42,10 @@ SLOTS = "metronome:places=no:waits=no"
 BASELINES = {"nearest": "", "default": "over-default/"}
 """What others are compared with, by what stands before measures. The first that is there has no
 name."""
+_LAST = {"slots": PLACES, "places": SLOTS}  # decisions that are added last, by what is without
+_COMPLETION = "completion_mean_s"
 MEASURES: Mapping[str, str] = {
-    "completion": "completion_mean_s",
+    "completion": _COMPLETION,
     "tail": "completion_p99_s",
     "traffic": "early_gbit",
     "energy": "energy_kwh",
@@ -48,6 +54,8 @@ MEASURES: Mapping[str, str] = {
 LEVELS = ("running", "lost", "met", "fitting", "gated")
 """Measures as they are. Lost are per cent of the GPU hours of running jobs."""
 
+SATURATION = 2.0
+ALONE = "ideal"
 _LEVEL = 0.05
 _HARM = 0.01
 _EXACT = 1e-9  # deviations of less are rounding, and cannot be tested
@@ -77,37 +85,87 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         f"{name}/runs": Figure(len(records)),
         f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
     }
+    saturated = {
+        each: set() if part.trace else _saturated(together, each)  # of traces by placement
+        for each in {*bases, *together.policies}
+    }
     for label, chosen in _slices(settings):
-        piece = together.select(chosen)
-        found[f"{name}/{label}/seeds"] = Figure(_whole_seeds(piece))
-        found |= _slice_figures(f"{name}/{label}", piece, bases, is_cell=label.count(",") > 1)
+        key, piece = f"{name}/{label}", together.select(chosen)
+        found |= _slice_figures(key, piece, bases, saturated, is_cell=label.count(",") > 1)
         if part.estimate:
             for policy in together.policies:
                 least = _estimate(records, chosen, policy)
                 found |= _figure(f"{name}/{label}/{policy}/estimate", least, 1.0)
+    for base in bases:
+        piece = together.select(sorted(saturated[base]))
+        found |= _changes(f"{name}/saturated", piece, base, bases)
     by_label = {settings_label(settings[each.cells[0]]): each for each in cells}
     for policy in together.policies:
         for base in bases:
             key = f"{name}/{{}}/{policy}/{_over(base, bases)}"
             found |= _tests(key, by_label, policy, base)
         if policy != bases[0]:
-            later = _later(together, policy, bases[0])
+            stable = [cell for cell in together.cells if cell not in saturated[bases[0]]]
+            later = _later(together.select(stable), policy, bases[0])
             found |= _figure(f"{name}/all/{policy}/later", later, 100.0)
     return found
 
 
-def _slice_figures(key: str, part: StudyPart, bases: Sequence[str], *, is_cell: bool) -> Figures:
-    """Return changes and levels of all policies; of a cell of many factors, what tables show."""
-    found: Figures = {}
-    measures = ["completion"] if is_cell else MEASURES
+def _saturated(part: StudyPart, policy: str) -> set[str]:
+    """Return the cells that a policy saturates; none if nothing says so."""
+    if policy == ALONE or ALONE not in part.policies:
+        return set()
+    found = set()
+    for cell in part.cells:
+        alone = part.select([cell])
+        ratio = alone.mean_ratio(policy, ALONE, _COMPLETION)
+        unfinished = alone.runs_of(policy)["unfinished"].any()
+        if unfinished or (ratio is not None and ratio.mean > SATURATION):
+            found.add(cell)
+    return found
+
+
+def _slice_figures(
+    key: str,
+    part: StudyPart,
+    bases: Sequence[str],
+    saturated: Mapping[str, set[str]],
+    *,
+    is_cell: bool,
+) -> Figures:
+    """Return the figures of a slice; of a cell of many factors, what tables show."""
+    found = {f"{key}/seeds": Figure(_whole_seeds(part))} | _levels(key, part, is_cell=is_cell)
+    if not is_cell:
+        for policy in part.policies:
+            count = len(saturated[policy].intersection(part.cells))
+            found[f"{key}/{policy}/saturated"] = Figure(count)
+    for base in bases:
+        stable = [cell for cell in part.cells if cell not in saturated[base]]
+        chosen = part if len(part.cells) == 1 else part.select(stable)
+        found |= _changes(key, chosen, base, bases, is_cell=is_cell)
+    return found
+
+
+def _levels(key: str, part: StudyPart, *, is_cell: bool) -> Figures:
+    """Return measures of all policies as they are; of a cell of many factors, what tables show."""
     classes = (column for column in part.runs.columns if "@" in column)
     levels = [*([] if is_cell else LEVELS), *classes]
-    for policy in part.policies:
-        for base, measure in product(bases, measures):
-            found |= _change(f"{key}/{policy}/{_over(base, bases)}{measure}", part, policy, base)
-        for level in levels:
-            found |= _figure(f"{key}/{policy}/{level}", part.mean(policy, level), 1.0)
-    for decision, without in {"slots": PLACES, "places": SLOTS}.items():
+    return {
+        name: figure
+        for policy, level in product(part.policies, levels)
+        for name, figure in _figure(f"{key}/{policy}/{level}", part.mean(policy, level), 1).items()
+    }
+
+
+def _changes(
+    key: str, part: StudyPart, base: str, bases: Sequence[str], *, is_cell: bool = False
+) -> Figures:
+    """Return changes against a policy; of a cell of many factors, what tables show."""
+    over = _over(base, bases)
+    found = {} if is_cell else {f"{key}/{over}stable": Figure(len(part.cells))}
+    for policy, measure in product(part.policies, ["completion"] if is_cell else MEASURES):
+        found |= _change(f"{key}/{policy}/{over}{measure}", part, policy, base)
+    for decision, without in _LAST.items() if not over else ():
         found |= _change(f"{key}/{decision}/last/completion", part, SUBJECT, without)
     return found
 
@@ -260,6 +318,6 @@ def _tests(key: str, cells: Mapping[str, StudyPart], policy: str, base: str) -> 
 
 def _logarithms(part: StudyPart, policy: str) -> pd.Series[float]:
     """Return the logarithm of mean completion of a cell by seed; unfinished runs are dropped."""
-    runs = part.runs_of(policy)["completion_mean_s"].droplevel(["cell", "policy"])
+    runs = part.runs_of(policy)[_COMPLETION].droplevel(["cell", "policy"])
     values: pd.Series[float] = np.log(runs[np.isfinite(runs)])
     return values

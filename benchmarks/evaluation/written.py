@@ -18,6 +18,7 @@ from benchmarks.evaluation.plan import HOME, Part, Race, read_plan
 from benchmarks.evaluation.published import published_figures
 from benchmarks.evaluation.recorded import RECORDS, read_index, read_part
 from benchmarks.evaluation.solvers import race_figures
+from benchmarks.testbed.recorded import testbed_figures
 from metronome_opt.bench.simulations import SimulationRecord
 from metronome_opt.bench.solver_runs import SolverRecord
 from metronome_opt.errors import InputError
@@ -49,7 +50,7 @@ def write_figures(folder: Path) -> list[Path]:
     if draw_map(figures, picture):
         written.append(picture)
     if folder != RECORDS:
-        blocks = {name: block(figures) for name, block in BLOCKS.items()}
+        blocks = {name: block(figures | testbed_figures()) for name, block in BLOCKS.items()}
         text = "\n".join(f"## {name}\n\n{block}\n" for name, block in blocks.items())
         write_text(folder / "README.md", text)
         return [*written, folder / "README.md"]
@@ -81,6 +82,7 @@ def documents(figures: Figures, home: Path = HOME) -> Iterator[tuple[Path, str, 
     InputError
         If a block is not known.
     """
+    figures = figures | testbed_figures()
 
     def made(match: re.Match[str]) -> str:
         if match[2] not in BLOCKS:

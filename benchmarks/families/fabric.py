@@ -124,7 +124,7 @@ class _Cluster:
         return self._take(emptier, room[emptier]) + self._take(fuller, rest)
 
     def _take(self, rack: int, tasks: int) -> list[int]:
-        """Take a place on each of `tasks` nodes of a rack, on empty ones first."""
+        """Take a GPU on each of `tasks` nodes of a rack, on empty ones first."""
         places = self._free[rack]
         chosen = sorted(range(RACK), key=lambda node: -places[node])[:tasks]
         for node in chosen:

@@ -23,9 +23,7 @@ _DATA = Path("../shared/data")
 
 
 def main(
-    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = Path(
-        "../shared/data"
-    ),
+    data: Annotated[Path, typer.Argument(help="Folder with sia/ and muri/.")] = _DATA,
     output: Annotated[Path | None, typer.Option(help="A CSV file for each table.")] = None,
 ) -> None:
     """Compare the steps of Sia and Muri with predictions from the step on one GPU."""

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from itertools import product
+from math import prod
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -73,6 +75,32 @@ def test_changes_are_per_cents_in_pairs_of_runs(found: Figures, key: str, percen
         assert found[f"regimes/{label}/{key}/completion"] == pytest.approx([percent] * 3)
 
 
+def test_cells_that_a_policy_saturates_are_apart() -> None:
+    """Of three cells one is too much for `default`, and none for `nearest`."""
+    seconds = {"default": (1.25, 2.5, 1.5), "nearest": (1.0, 1.9, 1.2), "ideal": (1.0, 1.0, 1.0)}
+    runs = [
+        simulation(
+            policy,
+            [job("a", completion_s=100 * factor, end_s=100 * factor)],
+            seed=seed,
+            cell={"load": load},
+            study="x",
+            conditions=Conditions(),
+        )
+        for policy, factors in seconds.items()
+        for seed, (load, factor) in product(range(2), enumerate(factors))
+    ]
+    found = part_figures("x", PART.model_copy(update={"policies": tuple(seconds)}), runs)
+    assert found["x/all/default/saturated"].mean == 1
+    assert found["x/all/nearest/saturated"].mean == 0
+    assert (found["x/all/stable"].mean, found["x/all/over-default/stable"].mean) == (3, 2)
+    stable = 100 * (math.sqrt(1 / 1.25 * 1.2 / 1.5) - 1)
+    assert found["x/all/nearest/over-default/completion"].mean == pytest.approx(stable)
+    apart = found["x/saturated/nearest/over-default/completion"].mean
+    assert apart == pytest.approx(100 * (1.9 / 2.5 - 1))
+    assert found["x/load=1/nearest/over-default/completion"].mean == pytest.approx(apart)
+
+
 def test_groups_are_counted(found: Figures) -> None:
     counts = [found[f"regimes/all/metronome/{each}"].mean for each in ("met", "fitting", "gated")]
     assert counts == [4, 2, 1]
@@ -80,7 +108,8 @@ def test_groups_are_counted(found: Figures) -> None:
 
 def test_single_seed_says_nothing() -> None:
     single = part_figures("regimes", PART, records(1))
-    assert {key.rpartition("/")[2] for key in single} <= {"seeds", "cells", "runs", "failed"}
+    counts = {"seeds", "cells", "runs", "failed", "saturated", "stable"}
+    assert {key.rpartition("/")[2] for key in single} <= counts
 
 
 def test_classes_have_slowdown_and_lateness_of_their_own() -> None:
@@ -185,6 +214,23 @@ def test_figures_are_those_of_the_records(name: str) -> None:
         assert [each is None for each in kept[key]] == [each is None for each in figure], key
         numbers = [each for each in figure if each is not None]
         assert [each for each in kept[key] if each is not None] == pytest.approx(numbers, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_contended_cells_are_all_that_the_rule_of_the_plan_names() -> None:
+    """No contention gains 2 to 20 % there over `nearest`, in the first three seeds."""
+    seconds: dict[tuple[str, str, int], float] = {}
+    for each in read_part("regimes", SimulationRecord):
+        assert each.jobs is not None
+        cell = ",".join(f"{name}={value}" for name, value in each.cell.items())
+        times = [float(time) for time in each.jobs["completion_s"] if time is not None]
+        seconds[cell, each.policy, each.seed] = fmean(times)
+    gains = {}
+    for cell in STUDIES["regimes"].cells:
+        ratios = (seconds[cell, "ideal", s] / seconds[cell, "nearest", s] for s in range(3))
+        gains[cell] = 1 - prod(ratios) ** (1 / 3)
+    contended = tuple(cell for cell, gain in gains.items() if 0.02 <= gain <= 0.2)
+    assert contended == STUDIES["contended"].cells
 
 
 @pytest.mark.slow

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.evaluation.figures import Figure
+from benchmarks.testbed.recorded import testbed_figures as bed_figures
 from metronome_opt.errors import InputError
 from paper.__main__ import FOLDER, generated, pictures
 from paper.pictures import PICTURES
 from paper.recorded import recorded_figures
-from paper.recorded import testbed_figures as bed_figures
 from paper.tables import TABLES
 from paper.text import read_text
 from paper.values import tex, values_file
