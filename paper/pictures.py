@@ -67,7 +67,7 @@ class _Drawn(NamedTuple):
 
 
 PICTURES: Mapping[str, _Drawn] = {
-    "regimes": _Drawn(regimes, _PAGE, 3.7),
+    "regimes": _Drawn(regimes, _PAGE, 3.2),
     "fleets": _Drawn(fleets, _COLUMN, 1.75),
 }
 """Figures by the names that the text uses."""
