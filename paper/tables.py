@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 from benchmarks.evaluation.blocks import BY_PLACEMENT, FACTORS
 from benchmarks.evaluation.figures import (
+    NODES,
     PLACES,
     SLOTS,
     SUBJECT,
@@ -18,12 +19,11 @@ from benchmarks.evaluation.plan import Part, read_plan
 from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS
 from paper.values import number, tex, with_half
 
-_NODES = "metronome:waits=no:slots=no"
 _ROWS = {
     **{each: f"\\of{{{each}}}" for each in ("default", "nearest", "exclusive")},
     **{each: f"\\of{{{each}}}" for each in ("cassini", "mltcp", "crux")},
     SLOTS: "windows only",
-    _NODES: "nodes only",
+    NODES: "nodes only",
     PLACES: "no windows",
     SUBJECT: f"\\of{{{SUBJECT}}}",
     "ideal": "no contention",

@@ -39,6 +39,7 @@ ALL = "all"
 SUBJECT = "metronome"
 PLACES = "metronome:slots=no"
 SLOTS = "metronome:places=no:waits=no"
+NODES = "metronome:waits=no:slots=no"
 BASELINES = {"nearest": "", "default": "over-default/"}
 """What others are compared with, by what stands before measures. The first that is there has no
 name."""
