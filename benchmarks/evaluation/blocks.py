@@ -67,8 +67,8 @@ _OPERATES = """\
 **You operate a cluster.** `import` reads what `kubectl get` prints, `allocate` plans, `claims`
 writes `STBandwidthClaim` manifests, and a [gate](docs/gate.md) in the training loop holds each
 burst until its window. On the [test bed](benchmarks/testbed/README.md), over real TCP with short
-queues, iterations on one link took {} times their period ungated and {} in windows (two jobs), {}
-and {} (three), {} and {} (two of unlike periods)."""
+queues, iterations on one link took, in one run each, {} times their period ungated and {} in
+windows (two jobs), {} and {} (three), {} and {} (two of unlike periods)."""
 _QUEUEING = """\
 **Queueing for better nodes brings most.** In these cells `metronome` changes completion by {} if it
 only chooses nodes (`waits=no:slots=no`), by {} if it queues jobs for them, too (`slots=no`), and by
