@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from benchmarks.evaluation.blocks import BY_PLACEMENT, FACTORS
+from benchmarks.evaluation.blocks import FACTORS
 from benchmarks.evaluation.figures import (
     NODES,
     PLACES,
     SLOTS,
     SUBJECT,
     Figures,
+    differs,
     named_settings,
     settings_label,
 )
@@ -88,7 +89,6 @@ _CASES = ("three", "unlike", "fleet-2", "fleet-3", "fleet-4", "fleet-6")
 _JITTER = ("0.01", "0.03", "0.05")
 _PAIRS, _QUEUES = ("two", "three", "unlike"), ("20", "5", "2", "1")
 _NONE = "--"
-_LEVEL = 0.05
 
 
 def _tabular(
@@ -116,7 +116,8 @@ def policies(figures: Figures) -> str:
     """Return by how much policies change completion, in all studies."""
 
     def cell(policy: str, column: _Column) -> str:
-        planned = _part(column.label.split("/")[0]).policies
+        part = _part(column.label.split("/")[0])
+        planned = part.policies
         base = next(each for each in ("nearest", "default") if each in planned)
         base = "default" if column.measure.startswith("over-default") else base
         is_level = column.measure in ("lost", "saturated")
@@ -124,7 +125,7 @@ def policies(figures: Figures) -> str:
             return _NONE
         if policy == "default" and column.group in _SPREAD and not is_level:
             return _NONE
-        if policy == "ideal" and column.label.split("/")[0] in BY_PLACEMENT:
+        if policy == "ideal" and part.is_by_placement:
             return _NONE
         macro = "num" if column.measure == "saturated" else "ci"
         return tex(figures, f"{column.label}/{policy}/{column.measure}", macro, small=True)
@@ -139,8 +140,8 @@ def cells(figures: Figures) -> str:
     """Return what decisions bring in contended cells and at corners, marked where tests say so."""
 
     def change(key: str) -> str:
-        level, figure = figures.get(f"{key}p"), figures.get(f"{key}completion")
-        if figure is None or level is None or level.mean > _LEVEL:
+        figure = figures.get(f"{key}completion")
+        if figure is None or not differs(figures, key):
             return tex(figures, f"{key}completion", "ci", small=True)
         return with_half(figure, "{:+.2f}" if abs(figure.mean) < 0.05 else "{:+.1f}") + "\\tested"
 

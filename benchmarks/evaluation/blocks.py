@@ -6,8 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from benchmarks.evaluation.figures import NODES, PLACES, SLOTS, SUBJECT, Figure, Figures
-from benchmarks.evaluation.plan import Race, read_plan
+from benchmarks.evaluation.figures import (
+    NODES,
+    PLACES,
+    SLOTS,
+    SUBJECT,
+    Figure,
+    Figures,
+    differs,
+)
+from benchmarks.evaluation.plan import Part, Race, read_plan
 from benchmarks.evaluation.published import AGAINST, PUBLISHED, UNITS, UNKNOWN
 
 _DASH = "-"
@@ -39,8 +47,6 @@ _JOBS = {
     "two to four on one link": "one-link/all",
 }
 """Slices of results by the jobs that they are of; what is simulated as over TCP alone has no {}."""
-BY_PLACEMENT = ("sia", "muri")
-"""Parts whose iterations depend on placements, so that those of `ideal` are no measure of them."""
 _LEFT = """\
 **Sharing links matters more than timing.** On the nearest nodes jobs of Sia's arrivals run {} times
 as long as at their best; perfect windows, shifts or priorities would leave an estimated {}. Where
@@ -54,10 +60,10 @@ rings of jobs of one model, with fairly shared uplinks, windows change it by {},
 control on all hosts, by {}."""
 _SATURATED = """\
 Of the {} cells `default` saturates {}, `nearest` {}, windows alone {} and `metronome` {}: mean
-completion is more than twice that without contention, since the queue grows for as long as jobs
-come. There `metronome` changes it by {} against `default`, and by {} against `nearest`; with more
-jobs it would probably by more. Such cells are in none of the other means against these, so slices
-that lose many of them, as those of narrow uplinks, understate what they have to gain."""
+completion is more than twice that without contention, and the queue is taken to grow for as long as
+jobs come. There `metronome` changes it by {} against `default`, and by {} against `nearest`, and
+probably by more if there were more jobs. Such cells are in none of the other means against these,
+so slices that lose many of them, as those of narrow uplinks, understate what they have to gain."""
 _PROOFS = """\
 **You solve scheduling problems.** An exact model, stored instances with certificates, and a solver
 that proves what textbook models cannot: of {} instances of 13 jobs on 28 links `auto` proves {} in
@@ -96,8 +102,7 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _tested(figures: Figures, key: str) -> str:
     """Return a change, with a star if it is not by chance by Holm's procedure over all cells."""
-    level = figures.get(f"{key}p")
-    star = "*" if level is not None and level.mean <= 0.05 else ""
+    star = "*" if differs(figures, key) else ""
     figure = figures.get(f"{key}completion")
     is_small = figure is not None and abs(figure.mean) < 0.05
     return _level(figure, 2 if star and is_small else 1) + star
@@ -205,7 +210,8 @@ def jobs(figures: Figures) -> str:
             _level(figures.get(f"{tcp}/{each}/completion"), 1)
             for each in ("metronome", "mltcp", "ideal")
         )
-        alone = _DASH if part.split("/")[0] in BY_PLACEMENT else alone
+        planned = read_plan()[part.split("/")[0]]
+        alone = _DASH if isinstance(planned, Part) and planned.is_by_placement else alone
         rows.append([shown, _count(figures.get(f"{tcp}/seeds")), gain, ours, mltcp, alone])
     return _table(["jobs", "seeds", *SHARING.values(), "MLTCP, as over TCP", "no contention"], rows)
 

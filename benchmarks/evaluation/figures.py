@@ -4,7 +4,7 @@
 `metronome` differs from that on the nearest nodes, in pairs of runs of one scenario: the geometric
 mean over seeds and the cells with ``sharing=tcp``, or ``all``; ``metronome/over-default/`` is
 against `default`. A policy saturates a cell if mean completion exceeds `SATURATION` times that
-without contention: jobs queue for as long as jobs come, and changes grow with their number. So
+without contention; the queue is taken to grow for as long as jobs come, and changes with it. So
 changes against a policy are over the ``stable`` cells, and over the others in ``saturated/``;
 single cells have theirs in any case. Intervals are those of Student's t, 95 %, over seeds; with one
 seed there is no figure. With many cells some differ by chance: ``.../p`` of a cell is the level at
@@ -87,7 +87,7 @@ def part_figures(name: str, part: Part, records: Sequence[SimulationRecord]) -> 
         f"{name}/failed": Figure(sum(not record.succeeded for record in records)),
     }
     saturated = {
-        each: set() if part.trace else _saturated(together, each)  # of traces by placement
+        each: set() if part.is_by_placement else _saturated(together, each)
         for each in {*bases, *together.policies}
     }
     for label, chosen in _slices(settings):
@@ -295,6 +295,12 @@ def settings_label(values: Mapping[str, str]) -> str:
 
 
 # ------------------------------------------------------------------ many cells
+
+
+def differs(figures: Figures, key: str) -> bool:
+    """Return whether a cell differs by Holm's procedure over all cells of its part."""
+    level = figures.get(f"{key}p")
+    return level is not None and level.mean <= _LEVEL
 
 
 def _tests(key: str, cells: Mapping[str, StudyPart], policy: str, base: str) -> Figures:

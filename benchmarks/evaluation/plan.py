@@ -92,6 +92,11 @@ class Part(Record):
         named = (read_pairs("cells", [text] if text else None) for text in texts)
         return tuple(dict.fromkeys(cell for each in named for cell in choose_cells(study, each)))
 
+    @property
+    def is_by_placement(self) -> bool:
+        """True if iterations depend on placements, so that those of `ideal` are no measure."""
+        return self.trace is not None
+
     def planned(self, *, small: bool = False) -> int:
         """Return the number of simulations."""
         seeds = SMALL_SEEDS if small else self.seeds

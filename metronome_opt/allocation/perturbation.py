@@ -88,7 +88,7 @@ def search_placements(
 def perturb_placements(
     occupancy: Occupancy, jobs: Sequence[JobRequest], draw: random.Random
 ) -> Occupancy | None:
-    """Place some jobs that share links anew, skipping half of the candidates; None if none fit."""
+    """Return other placements for some jobs that share links, of half of all; None if none fit."""
     tried = occupancy.copy()
     movable = {job.name: job for job in jobs if job.name in tried.placed}
     if not movable:
